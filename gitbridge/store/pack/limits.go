@@ -21,6 +21,15 @@ func (p *reader) count(size int64) error {
 	return nil
 }
 
+// countBase counts an object from elsewhere, which git stores with the pack: it is whole then.
+func (p *reader) countBase(size int64) error {
+	if p.Limits.Total > 0 && size > p.Limits.Total-p.Bases {
+		return fmt.Errorf("%w: deltas on more than %d bytes", ErrLimit, p.Limits.Total)
+	}
+	p.Bases += size
+	return nil
+}
+
 // countCommit counts an object if it is a commit, kept or not: of one that is not
 // kept nobody knows what it stands on.
 func (p *reader) countCommit(t plumbing.ObjectType, size int64) error {

@@ -66,8 +66,8 @@ type Options struct {
 	// for all. It is asked once for each object, deltas among them.
 	Keep func(plumbing.ObjectType, int64) bool
 	// Base finds an object that is not in the pack, but that a delta in it refers to. ok
-	// is false for one that is not there, or not wanted. Without Base a pack must be
-	// complete.
+	// is false for one that is not there. One without its content is not wanted. Without
+	// Base a pack must be complete.
 	Base func(plumbing.Hash) (o Object, ok bool, err error)
 	// Charge, if not nil, is told of each so many bytes of memory before they are
 	// taken, and may wait. Its error ends the read.
@@ -91,6 +91,10 @@ type Pack struct {
 	// Unpacked is how many bytes all objects have together, kept or not, with the
 	// deltas that some of them are given as.
 	Unpacked int64
+	// Bases is how many bytes the objects have that Base found, and Absent are those that
+	// it did not find: they may be among the Lost.
+	Bases  int64
+	Absent []plumbing.Hash
 	// Entries are the objects that came whole, in their order, and Deltas how many came
 	// as differences.
 	Entries []Entry
@@ -151,7 +155,8 @@ type reader struct {
 
 // Read reads one pack from r. Like git, it takes no notice of what may follow the
 // pack's end. The error is ErrMalformed or ErrLimit for what the pack is to blame for,
-// and otherwise one of r or of Base; the pack beside it tells only how much was unpacked.
+// and otherwise one of r or of Base; the pack beside it tells only what was Unpacked, with
+// which Bases.
 func Read(r io.Reader, o Options) (*Pack, error) {
 	source := &blame{r: r}
 	p := &reader{
@@ -164,7 +169,7 @@ func Read(r io.Reader, o Options) (*Pack, error) {
 		if source.err != nil {
 			err = fmt.Errorf("read pack: %w", source.err)
 		}
-		return &Pack{Unpacked: p.Unpacked}, err
+		return &Pack{Unpacked: p.Unpacked, Bases: p.Bases}, err
 	}
 	return &p.Pack, nil
 }
@@ -452,7 +457,11 @@ func (p *reader) findBases() error {
 				return fmt.Errorf("base of a delta %s: %w", name, err)
 			}
 			if !ok {
+				p.Absent = append(p.Absent, name)
 				continue
+			}
+			if err := p.countBase(o.Size); err != nil {
+				return err
 			}
 			delete(p.byName, name)
 			for _, d := range waiting {

@@ -77,6 +77,22 @@ func (c *check) push(req *pushRequest, received io.Reader, size int64) error {
 	return c.command(req.Commands[0], c.identities)
 }
 
+// stillAbsent refuses a push with a delta on an object that the repository did not have when
+// the rules looked, and has now, as the host itself has written it: git would make an object
+// of it that no rule has seen. A delta on what is not there is one on a file, or refused by git.
+func (c *check) stillAbsent(req *pushRequest) error {
+	for _, name := range c.pack.Absent {
+		typ, _, err := c.reader.info(name)
+		if err != nil {
+			return err
+		}
+		if typ != plumbing.InvalidObject {
+			return &ruling{req.Commands[0].Ref, fmt.Sprintf("its pack has a delta on %s, which was made only after the push had come", short(name.String()))}
+		}
+	}
+	return nil
+}
+
 // command applies a rule to one ref update.
 func (c *check) command(cmd command, rule func(command) error) error {
 	err := rule(cmd)

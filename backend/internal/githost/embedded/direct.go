@@ -15,7 +15,7 @@ import (
 
 // maxPlain bounds the commits and folders of a push that the host takes itself, and each
 // folder that they are compared with, in bytes: taken apart, they have takenApart times of
-// that. It bounds all that a push with deltas brings, too, and the files that they are on.
+// that. It bounds all that a push with deltas brings, too, and what they are on.
 const (
 	maxPlain   = 4 << 20
 	takenApart = 8
@@ -23,26 +23,32 @@ const (
 
 // takeDirectly does a push as git would, with no process that writes, if it is of the kind
 // that agents make, and people: one branch goes on from its head, by a pack of plain objects
-// with all that belongs to them. ok is false where it is of another kind, or where
-// something went wrong: then nothing was done that git would mind, and git is to do it.
-func (h *Host) takeDirectly(ctx context.Context, repo *repository, c *check, req *pushRequest, received []byte) (answer []byte, ok bool) {
+// with all that belongs to them. Stored is how many bytes it takes. ok is false where it is of
+// another kind, or where something went wrong: then nothing was done that git would mind, and
+// git is to do it.
+func (h *Host) takeDirectly(ctx context.Context, repo *repository, c *check, req *pushRequest, received []byte) (answer []byte, stored int64, ok bool) {
 	p, ok := c.direct(req, received)
 	if !ok {
-		return nil, false
+		return nil, 0, false
+	}
+	// Without deltas it may be much larger than it came.
+	stored = int64(len(p.data))
+	if err := h.room(ctx, repo, c.caller.Role, &pushRequest{}, stored); err != nil {
+		return nil, 0, false
 	}
 	cmd := req.Commands[0]
 	moved, err := p.push(repo.dir, cmd)
 	if moved {
-		return stalePush(req, cmd.Ref), true
+		return stalePush(req, cmd.Ref), 0, true
 	}
 	if err != nil {
 		if !errors.Is(err, errTaken) {
 			h.cfg.Log.WarnContext(ctx, "Push handed over to git", "cluster", repo.id, "ref", cmd.Ref, "error", err)
 		}
-		return nil, false
+		return nil, 0, false
 	}
 	h.recent.put(repo, cmd, p, c)
-	return okPush(req), true
+	return okPush(req), stored, true
 }
 
 // served counts a request.
@@ -106,23 +112,18 @@ func (c *check) divided() bool {
 // is stored, and may not have that. ok is false where that would take much memory, or where an
 // object is there twice.
 func (c *check) undivide(received []byte) (data []byte, ok bool) {
-	if c.pack.Unpacked > maxPlain {
+	if c.pack.Unpacked > maxPlain || c.pack.Bases > maxPlain {
 		return nil, false
-	}
-	bases := int64(maxPlain)
-	fits := func(size int64) bool {
-		bases -= size
-		return bases >= 0
 	}
 	whole, err := pack.Read(bytes.NewReader(received), pack.Options{
 		Limits: packLimits,
 		Charge: c.charge,
 		Base: func(name plumbing.Hash) (object, bool, error) {
 			o, ok, err := c.reader.object(name)
-			if ok || err != nil {
-				return o, ok, err
+			if ok && o.Type == plumbing.BlobObject {
+				return c.reader.contents(name, o.Type, o.Size)
 			}
-			return c.reader.file(name, fits)
+			return o, ok, err
 		},
 	})
 	if err != nil || whole.Lost || len(whole.Objects) != len(whole.Entries)+whole.Deltas {

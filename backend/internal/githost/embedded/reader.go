@@ -30,38 +30,32 @@ type reader struct {
 // maxRead bounds an object that is read from a repository for a check.
 const maxRead = 32 << 20
 
-// object implements objectSource.
+// object implements objectSource: a file comes without its content.
 func (r *reader) object(name plumbing.Hash) (object, bool, error) {
 	if name == emptyTree {
-		return object{Type: plumbing.TreeObject}, true, nil
+		return object{Type: plumbing.TreeObject, Data: []byte{}}, true, nil
 	}
 	if o, ok := r.repo.objects.get(name); ok {
 		return o, true, nil
 	}
 	o, ok, err := r.read(name)
-	if ok {
+	if ok && judged(o.Type) {
 		r.repo.objects.put(name, o)
 	}
 	return o, ok, err
 }
 
-// read reads a commit or a tree that is not remembered.
+// read reads an object that is not remembered.
 func (r *reader) read(name plumbing.Hash) (object, bool, error) {
 	typ, size, err := r.info(name)
-	if err != nil || !judged(typ) {
+	if err != nil || typ == plumbing.InvalidObject {
 		return object{}, false, err
+	}
+	if !judged(typ) {
+		return object{Type: typ, Size: size}, true, nil
 	}
 	if size > maxRead {
 		return object{}, false, fmt.Errorf("%w: %s has %d bytes, at most %d", errObject, name, size, maxRead)
-	}
-	return r.contents(name, typ, size)
-}
-
-// file reads a file whose size is one that fits.
-func (r *reader) file(name plumbing.Hash, fits func(size int64) bool) (object, bool, error) {
-	typ, size, err := r.info(name)
-	if err != nil || typ != plumbing.BlobObject || !fits(size) {
-		return object{}, false, err
 	}
 	return r.contents(name, typ, size)
 }

@@ -12,8 +12,7 @@ import (
 type object = pack.Object
 
 // objectSource finds objects that the repository has already: the base of a
-// thin pack's deltas. ok is false for an object that is neither commit nor
-// tree, or is not there.
+// thin pack's deltas. ok is false for an object that is not there.
 type objectSource interface {
 	object(h plumbing.Hash) (o object, ok bool, err error)
 }
@@ -35,7 +34,7 @@ func readPush(r io.Reader, source objectSource, charge func(int64) error) (*pack
 		Base:   source.object,
 	})
 	if err == nil {
-		err = charge(min(p.Unpacked, gitMemory))
+		err = charge(min(p.Unpacked+p.Bases, gitMemory))
 	}
 	return p, err
 }

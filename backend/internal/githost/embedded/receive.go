@@ -106,9 +106,14 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	ctx, claim := h.memory.Claim(ctx)
 	defer claim.Release()
 	c := newCheck(ctx, repo, caller, claim.Take)
-	defer func() { worked(c.pack.Unpacked) }()
+	defer func() { worked(c.pack.Unpacked + c.pack.Bases) }()
 	defer c.reader.close()
 	if err := c.push(req, body.from(packAt), body.size-packAt); err != nil {
+		return h.notTaken(req, repo, caller, err)
+	}
+	// Git stores what the deltas of a pack are on once more, with the pack.
+	stored := body.size - packAt + c.pack.Bases
+	if err := h.room(ctx, repo, caller.Role, &pushRequest{}, stored); err != nil {
 		return h.notTaken(req, repo, caller, err)
 	}
 	if err := repo.unlockKilled(); err != nil {
@@ -117,15 +122,20 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if err := h.recordPushes(ctx, repo, caller, req); err != nil {
 		return h.notTaken(req, repo, caller, err)
 	}
-	answer, ok := h.takeDirectly(ctx, repo, c, req, body.inMemory(packAt))
+	if err := c.stillAbsent(req); err != nil {
+		return h.notTaken(req, repo, caller, err)
+	}
+	answer, size, ok := h.takeDirectly(ctx, repo, c, req, body.inMemory(packAt))
 	h.served("receive", ok)
-	if !ok {
+	if ok {
+		stored = size
+	} else {
 		answer, err = repo.receivePack(ctx, caller, req, body.from(0))
 	}
 	// Whatever git answered, or whether it was stopped: the refs tell.
 	if h.announce(repo, caller, req, before) == len(req.Commands) {
 		c.remember()
-		repo.size.Add(body.size - packAt)
+		repo.size.Add(stored)
 	}
 	return answer, err
 }

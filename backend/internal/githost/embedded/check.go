@@ -43,6 +43,8 @@ type check struct {
 	commits map[plumbing.Hash]commit
 	// compared are the names in which pairs of folders differ.
 	compared map[[2]plumbing.Hash][]difference
+	// may has which rights the caller has, as far as that was asked.
+	may map[right]bool
 	// names counts those that were compared, and merges those that were compared with main.
 	names, merges int
 }
@@ -52,7 +54,7 @@ func newCheck(ctx context.Context, repo *repository, caller access.Caller, charg
 	return &check{
 		ctx: ctx, caller: caller, repo: repo,
 		reader: &reader{repo: repo, ctx: ctx}, charge: charge,
-		pack: &pack.Pack{}, commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash][]difference{},
+		pack: &pack.Pack{}, commits: map[plumbing.Hash]commit{}, compared: map[[2]plumbing.Hash][]difference{}, may: map[right]bool{},
 	}
 }
 
@@ -96,7 +98,7 @@ func (c *check) stillAbsent(req *pushRequest) error {
 // command applies a rule to one ref update.
 func (c *check) command(cmd command, rule func(command) error) error {
 	err := rule(cmd)
-	if errors.Is(err, errObject) || errors.Is(err, errCompared) || errors.Is(err, errMerges) {
+	if errors.Is(err, errObject) || errors.Is(err, errCompared) || errors.Is(err, errMerges) || errors.Is(err, errParts) {
 		return &ruling{cmd.Ref, err.Error()}
 	}
 	return err

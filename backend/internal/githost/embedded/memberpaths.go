@@ -18,6 +18,29 @@ import (
 // them is a question to the control plane's API server, or three.
 const maxParts = 100
 
+var errParts = fmt.Errorf("it changes more than %d namespaces and bindings: push them in several pushes", maxParts)
+
+// right is that of a role on a part of a repository.
+type right struct {
+	role restapi.RepositoryRole
+	part access.Part
+}
+
+// has tells whether the caller has a right, as it was when the push first asked.
+func (c *check) has(r right) (bool, error) {
+	if may, asked := c.may[r]; asked {
+		return may, nil
+	}
+	if len(c.may) > maxParts {
+		return false, errParts
+	}
+	may, err := c.caller.Rights.May(c.ctx, r.role, r.part)
+	if err == nil {
+		c.may[r] = may
+	}
+	return may, err
+}
+
 // permitted refuses a push by a member that changes what the repository is not shared
 // with them for. It looks at each commit that is new to the branch, and for main, which
 // changes services, at all that would change: a merge may take back what others have done.
@@ -26,7 +49,7 @@ func (c *check) permitted(cmd command, fresh, exits []plumbing.Hash) error {
 	if cmd.Ref == mainRef {
 		role = restapi.RepositoryWrite
 	}
-	if all, err := c.caller.Rights.May(c.ctx, role, access.Part{}); err != nil || all {
+	if all, err := c.has(right{role, access.Part{}}); err != nil || all {
 		return err
 	}
 	fresh, err := c.unjudged(cmd, fresh, exits)
@@ -117,16 +140,11 @@ func overlap(a, b parts) parts {
 
 func (c *check) mayChange(cmd command, role restapi.RepositoryRole, changed parts) error {
 	if len(changed) > maxParts {
-		return &ruling{cmd.Ref, fmt.Sprintf("it changes more than %d namespaces and bindings: push them in several pushes", maxParts)}
+		return errParts
 	}
-	asked := map[access.Part]bool{}
 	for _, at := range slices.Sorted(maps.Keys(changed)) {
 		part := changed[at]
-		if asked[part] {
-			continue
-		}
-		asked[part] = true
-		ok, err := c.caller.Rights.May(c.ctx, role, part)
+		ok, err := c.has(right{role, part})
 		if err != nil {
 			return err
 		}

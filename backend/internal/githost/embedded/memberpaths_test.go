@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +27,7 @@ type shared struct {
 	mu    sync.Mutex
 	roles []string
 	away  bool
+	asked int
 }
 
 func (s *shared) set(roles ...string) {
@@ -36,6 +39,7 @@ func (s *shared) set(roles ...string) {
 func (s *shared) May(_ context.Context, role restapi.RepositoryRole, part access.Part) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked++
 	if s.away {
 		return false, refusal.New(refusal.Unavailable, "rights cannot be looked at just now: try again")
 	}
@@ -313,6 +317,48 @@ func TestAMemberChangesManyPartsInSeveralPushes(t *testing.T) {
 	c.refused("push them in several pushes", "HEAD:main")
 	c.try("plan: big", paths[:maxParts]...)
 	c.pushed("HEAD:main")
+}
+
+// Each question is one to the control plane's API server, while others wait for the
+// repository's turn.
+func TestH7_OnePushOfAMemberAsksFewQuestions(t *testing.T) {
+	t.Parallel()
+	s, rights, _ := sharing(t)
+	rights.set("propose db")
+	main := s.head(t, mainRef)
+	push := func(old, updated, name string, n int) (answer string, asked int) {
+		before := rights.asked
+		lines := make([]string, n)
+		for i := range n {
+			lines[i] = old + " " + updated + " " + changesPrefix + fmt.Sprintf(name, i)
+		}
+		lines[0] += "\x00report-status"
+		body := []byte(pkts(lines...))
+		if updated != zeroHash {
+			body = append(body, handmadePack()...)
+		}
+		_, answer = s.post(t, access.Member, "git-receive-pack", body)
+		return answer, rights.asked - before
+	}
+	if answer, asked := push(zeroHash, main, "db/team-%d/x", maxCommands); !strings.Contains(answer, "more than 100 change branches") || asked > 0 {
+		t.Errorf("many branches: %d questions, answered %.200q", asked, answer)
+	}
+	// All of the repository, and the one part.
+	if answer, asked := push(zeroHash, main, "db/team-a/%d", maxPushedChanges); strings.Contains(answer, "ng ") || asked > 2 {
+		t.Errorf("branches of one namespace: %d questions, answered %.200q", asked, answer)
+	}
+	for i := range 2 * maxParts {
+		path := filepath.Join(s.bare(), filepath.FromSlash(changesPrefix+fmt.Sprintf("db/team-%d/x", i)))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(main+"\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if answer, asked := push(main, zeroHash, "db/team-%d/x", 2*maxParts); !strings.Contains(answer, "push them in several pushes") || asked > 1+maxParts {
+		t.Errorf("deletes in many namespaces: %d questions, answered %.200q", asked, answer)
+	}
+	if answer, asked := push(main, zeroHash, "db/team-%d/x", maxParts); strings.Contains(answer, "ng ") || asked > 1+maxParts {
+		t.Errorf("deletes in as many as may be: %d questions, answered %.200q", asked, answer)
+	}
 }
 
 // manyNames is a check of a push with root trees of many names, each of which differs in

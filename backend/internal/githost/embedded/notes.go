@@ -213,28 +213,28 @@ func (r *repository) change(ctx context.Context, stdin io.Reader, refs []string,
 	return r.syncNames("*", refs...)
 }
 
+// recorded tells whether an update by a role is recorded: a person's of a change branch.
+func recorded(role access.Role, c command) bool {
+	person := role == access.Owner || role == access.Member
+	return person && strings.HasPrefix(c.Ref, changesPrefix) && !c.remove()
+}
+
 // recordPushes records, before a push is taken, who proposes a change by it: nobody
 // approves what they have pushed themselves. The error is a *ruling where a commit has too many
 // events, and a *noRoom where they do not fit.
 func (h *Host) recordPushes(ctx context.Context, repo *repository, caller access.Caller, req *pushRequest) error {
-	if caller.Role != access.Owner && caller.Role != access.Member {
-		return nil
-	}
 	now := h.now().UTC().Truncate(time.Second)
 	pushed := map[string][]githost.Event{}
 	var last string
 	for _, c := range req.Commands {
-		if branch, ok := strings.CutPrefix(c.Ref, contract.HeadsPrefix); ok && strings.HasPrefix(c.Ref, changesPrefix) && !c.remove() {
+		if recorded(caller.Role, c) {
 			last = c.Ref
-			head := c.New.String()
+			head, branch := c.New.String(), strings.TrimPrefix(c.Ref, contract.HeadsPrefix)
 			pushed[head] = append(pushed[head], githost.Event{Kind: githost.EventPushed, By: caller.Name, At: now, Branch: branch})
 		}
 	}
 	if len(pushed) == 0 {
 		return nil
-	}
-	if len(pushed) > maxPushedChanges {
-		return &ruling{last, fmt.Sprintf("it sets more than %d change branches: push them in several pushes", maxPushedChanges)}
 	}
 	err := h.addEvents(ctx, repo, caller.Role, pushed)
 	if no := (*noRoom)(nil); !errors.As(err, &no) && errors.Is(err, githost.ErrFull) {

@@ -72,10 +72,8 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range req.Commands {
-		if why := refRule(caller.Role, c); why != "" {
-			return h.refused(req, repo, caller, &ruling{c.Ref, why}), nil
-		}
+	if no := refRules(caller.Role, req); no != nil {
+		return h.refused(req, repo, caller, no), nil
 	}
 
 	worked, err := h.rates.begin(ctx, who, body.size)

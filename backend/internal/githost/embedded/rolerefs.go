@@ -39,6 +39,24 @@ func proposal(ref string) bool {
 	return false
 }
 
+// refRules gives why a caller in this role may not make the updates of a push, whatever is in
+// them, and nil if they may.
+func refRules(role access.Role, req *pushRequest) *ruling {
+	changes := 0
+	for _, c := range req.Commands {
+		if why := refRule(role, c); why != "" {
+			return &ruling{c.Ref, why}
+		}
+		if !recorded(role, c) {
+			continue
+		}
+		if changes++; changes > maxPushedChanges {
+			return &ruling{c.Ref, fmt.Sprintf("it sets more than %d change branches: push them in several pushes", maxPushedChanges)}
+		}
+	}
+	return nil
+}
+
 // refRule tells whether a caller in this role may make this update at all,
 // whatever is in it. It gives "" or the reason why not.
 func refRule(role access.Role, c command) string {

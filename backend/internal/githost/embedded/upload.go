@@ -80,7 +80,13 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 	var stderr strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = body.from(0), out, &stderr
 	err = repo.git.run(cmd)
-	worked(gitWork + out.pace.moved)
+	work := gitWork + max(out.pace.moved, gitWorked(cmd.ProcessState))
+	if ctx.Err() != nil {
+		// What git has done is not known, as its own processes were not waited for: it may
+		// have read all that there is.
+		work = max(work, repo.bytes())
+	}
+	worked(work)
 	switch {
 	case err == nil || r.Context().Err() != nil:
 		return nil

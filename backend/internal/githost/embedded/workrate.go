@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -15,9 +16,10 @@ const (
 	// workPerProcessor is how many bytes a second the requests about one owner's repositories
 	// may have unpacked or sent, for each processor: with git's work, and what the bridge makes of
 	// it, an eighth of what it can do. One cluster may have half of that. workBurst is how
-	// many they may have at once.
+	// many they may have at once, and workOfASecond how many a second of a processor counts as.
 	workPerProcessor = 4 << 20
 	workBurst        = 32 << 20
+	workOfASecond    = 8 * workPerProcessor
 	// gitWork is what a process of git takes beside that, in bytes.
 	gitWork = 256 << 10
 )
@@ -53,6 +55,15 @@ func (w *workRates) begin(ctx context.Context, who holder, bytes int64) (done fu
 		// What one cluster does must not keep its owner's others waiting for long.
 		w.owe(owner, min(worked, int64(w.burst))-counted)
 	}, nil
+}
+
+// gitWorked is as how many bytes counts what a process of git that has ended took of a processor, with the
+// processes that it has waited for.
+func gitWorked(p *os.ProcessState) int64 {
+	if p == nil {
+		return 0 // it did not begin
+	}
+	return int64((p.UserTime() + p.SystemTime()).Seconds() * workOfASecond)
 }
 
 // owe counts what was worked on already.

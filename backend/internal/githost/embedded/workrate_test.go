@@ -3,6 +3,9 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -78,4 +81,49 @@ func TestH4_WorkOfPushesAndFetchesCounts(t *testing.T) {
 			t.Errorf("a clone by the %s: %v\n%s", role, err, out)
 		}
 	}
+}
+
+// beforeFetches has the host run a script before each git that answers a fetch.
+func (s *served) beforeFetches(t *testing.T, script string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "git")
+	text := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\nupload-pack*) %s ;;\nesac\nexec %s \"$@\"\n", script, s.git.program)
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before := s.git.program
+	s.git.program = path
+	t.Cleanup(func() { s.git.program = before })
+}
+
+// Git has done most of its work on a fetch before the first byte of the answer.
+func TestH4_AFetchCountsAsMuchAsGitWorksOnIt(t *testing.T) {
+	t.Parallel()
+	const words = "have had the Git host work on much"
+	t.Run("of which little is sent", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t)
+		s.rates = &workRates{limit: 1, burst: 8 * gitWork}
+		s.beforeFetches(t, "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
+		// It has three requests.
+		_, _ = stockGit(t, "", nil, "clone", "-q", s.remote(access.Owner, cluster), t.TempDir())
+		if out, err := stockGit(t, "", nil, "ls-remote", s.remote(access.Owner, cluster)); err == nil || !strings.Contains(out, words) {
+			t.Errorf("who has cloned, and comes again: %v\n%s", err, out)
+		}
+	})
+	t.Run("that its client leaves", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t)
+		want := s.large(t, "mallory")
+		s.rates = &workRates{limit: 1, burst: 32 * gitWork}
+		once := filepath.Join(t.TempDir(), "once")
+		s.beforeFetches(t, fmt.Sprintf("[ -e %[1]s ] || { touch %[1]s; sleep 60 & wait; }", once))
+		conn := s.slowFetch(t, access.Owner, "mallory", want)
+		soon(t, "git works on it", func() bool { return s.uploads.inWork() == 1 })
+		conn.Close()
+		soon(t, "nothing works on it", func() bool { return s.uploads.inWork() == 0 })
+		if out, err := stockGit(t, "", nil, "ls-remote", s.remote(access.Owner, "mallory")); err == nil || !strings.Contains(out, words) {
+			t.Errorf("who has left a fetch, and comes again: %v\n%s", err, out)
+		}
+	})
 }

@@ -144,7 +144,7 @@ func ParseRequestPath(path string) (binding string, ok bool) {
 // StatusPath is where status says what became of a path of main: the same path
 // for a claim's and a request's, refused/<path> for any other, and
 // refused/sha256-<hash> where that cannot be written. Problem.File holds the path
-// itself.
+// itself, if it is not too long.
 func StatusPath(path string) string {
 	if _, err := ParsePath(path); err == nil {
 		return path

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 
+	"gitbind.dev/gitbridge/claimdiff"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
@@ -110,4 +111,22 @@ func (a *Answers) paths(main *store.Snapshot, folder string) func(yield func(str
 			}
 		}
 	}
+}
+
+// maxWords bounds each text of an answer in characters, and maxPath the name of its file: Linux
+// takes none that is longer.
+const maxWords, maxPath = 2000, 4096
+
+// Bounded is an answer, nil for none, with texts that are not too long. They may repeat what
+// somebody wrote into a file, and an answer that is larger than a file may be is never written.
+func Bounded(answer *contract.Status) *contract.Status {
+	if answer == nil {
+		return nil
+	}
+	out := *answer
+	out.Message = claimdiff.Cut(out.Message, maxWords)
+	if p := answer.Problem; p != nil {
+		out.Problem = &contract.Problem{File: claimdiff.Cut(p.File, maxPath), Line: p.Line, Reason: claimdiff.Cut(p.Reason, maxWords)}
+	}
+	return &out
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/store"
@@ -434,4 +436,30 @@ func TestH1_WhatIsWrongWithMainIsSaidAfterAllElse(t *testing.T) {
 		w.remote.SetFault(nil)
 		isSaid(w, true)
 	})
+}
+
+// A file on main may have any name, and its refusal may repeat what is in it.
+func TestL15_AnAnswerWithLongTextsIsNoLargerThanAFileMayBe(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("\U0010ffff", store.MaxFile)
+	answer := &contract.Status{
+		Result: contract.Invalid, Answers: contract.Answers{Commit: "c"}, Message: long, Problem: &contract.Problem{File: long, Line: 3, Reason: long},
+	}
+	got := session.Bounded(answer)
+	if data, err := contract.EncodeStatus(got); err != nil || len(data) > store.MaxFile {
+		t.Errorf("it has %d bytes, %v", len(data), err)
+	}
+	if got.Message == "" || got.Problem.File == "" || got.Problem.Reason == "" || got.Problem.Line != 3 || answer.Message != long || answer.Problem.File != long {
+		t.Errorf("%.300s of %.300s", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", answer))
+	}
+	if diff := cmp.Diff(got, session.Bounded(got)); diff != "" {
+		t.Errorf("it is another one the second time: %.300s", diff)
+	}
+	short := &contract.Status{Message: "x", Problem: &contract.Problem{File: strings.Repeat("long/", 800), Reason: "y"}}
+	if diff := cmp.Diff(short, session.Bounded(short)); diff != "" {
+		t.Error(diff)
+	}
+	if none := session.Bounded(nil); none != nil {
+		t.Errorf("no answer became %+v", none)
+	}
 }

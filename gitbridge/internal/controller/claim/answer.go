@@ -9,8 +9,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"gitbind.dev/gitbridge/claimdiff"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
@@ -19,6 +21,7 @@ import (
 // else than the present ones, and returns how long to wait if they may not be written
 // yet.
 func (c *Controller) answer(ctx context.Context, s *step, o outcome) (time.Duration, error) {
+	o.answer = session.Bounded(o.answer)
 	nameReady(s, o.answer)
 	c.count(s, o.answer)
 	// Trouble with Secrets and inputs does not keep the answer waiting.
@@ -111,16 +114,25 @@ func (c *Controller) count(s *step, answer *contract.Status) {
 	}
 }
 
-// encode leaves out a status that is too large for a file.
+// encode leaves out what is too large for a file: the status, or what the template changed.
 func encode(answer *contract.Status) ([]byte, error) {
 	data, err := contract.EncodeStatus(answer)
-	if err != nil || len(data) <= store.MaxFile {
-		return data, err
-	}
 	small := *answer
-	small.Status = nil
-	small.Message = "its status is too large to travel"
-	return contract.EncodeStatus(&small)
+	for _, try := range []struct {
+		status, effective map[string]any
+		left              string
+	}{
+		{nil, answer.Effective, "its status is"},
+		{answer.Status, nil, "what the platform's template sets is"},
+		{nil, nil, "its status and what the platform's template sets are"},
+	} {
+		if err != nil || len(data) <= store.MaxFile {
+			break
+		}
+		small.Status, small.Effective, small.Message = try.status, try.effective, try.left+" too large to travel"
+		data, err = contract.EncodeStatus(&small)
+	}
+	return data, err
 }
 
 // onlyStatus reports whether an answer differs from the present one in nothing
@@ -135,9 +147,13 @@ func onlyStatus(present, answer *contract.Status) bool {
 	return reflect.DeepEqual(a, b)
 }
 
+// maxSubjectPath bounds a path in the history of status, in characters: one that is no claim's
+// may have any length.
+const maxSubjectPath = 200
+
 // subject is the line about an answer in the history of status.
 func subject(s *step, answer *contract.Status) string {
-	what := s.Path
+	what := claimdiff.Cut(s.Path, maxSubjectPath)
 	if s.IsClaim {
 		what = s.Key.String()
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -89,5 +91,75 @@ func TestNothingIsRememberedOfClaimsThatWent(t *testing.T) {
 				t.Errorf("refused: %v", f.cache.refused)
 			}
 		})
+	}
+}
+
+// Its author is told, and no app cluster waits for the answer to a head of main.
+func TestL15_ARefusalThatRepeatsALargeValueIsAnswered(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat(`"`, 700_000)
+	for name, file := range map[string]string{
+		"the kind":        strings.Replace(good, "kind: PostgresqlInstance", "kind: '"+large+"'", 1),
+		"a field's value": strings.Replace(good, "plan: postgresql-single-nano", "plan: '"+large+"'", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			f.step()
+			f.push(file)
+			f.follow()
+			answer, _, _ := f.step()
+			view := f.Session.View()
+			if entry, _ := view.Main.Entry(f.path); answer.Result != contract.Invalid || answer.Answers.Blob != string(entry.Hash) || answer.Problem.Reason == "" {
+				t.Errorf("%s is answered %.300s", entry.Hash, fmt.Sprintf("%+v", answer))
+			}
+			if !f.Session.Status.IsAnswered(view.Generation) {
+				t.Error("the head is not answered")
+			}
+			pushes := f.remote.Pushes()
+			if _, _, wait := f.step(); wait > 0 || f.remote.Pushes() > pushes {
+				t.Errorf("it is answered again: in %s, %d pushes", wait, f.remote.Pushes()-pushes)
+			}
+		})
+	}
+}
+
+// What a template makes of a claim may be as large as the claim.
+func TestAnAnswerIsNoLargerThanAFileMayBe(t *testing.T) {
+	t.Parallel()
+	large := map[string]any{"x": strings.Repeat("x", store.MaxFile)}
+	for name, c := range map[string]struct {
+		answer            contract.Status
+		effective, status bool
+	}{
+		"a large status":              {contract.Status{Effective: map[string]any{"x": "y"}, Status: large}, true, false},
+		"a large change by the offer": {contract.Status{Effective: large, Status: map[string]any{"x": "y"}}, false, true},
+		"both are large":              {contract.Status{Effective: large, Status: large}, false, false},
+		"neither is":                  {contract.Status{Effective: map[string]any{"x": "y"}, Status: map[string]any{"x": "y"}}, true, true},
+	} {
+		c.answer.Answers, c.answer.Result = contract.Answers{Blob: "b", Commit: "c"}, contract.Applied
+		data, err := encode(&c.answer)
+		if err != nil || len(data) > store.MaxFile {
+			t.Errorf("%s: %d bytes, %v", name, len(data), err)
+			continue
+		}
+		got, err := contract.DecodeStatus(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got.Effective != nil) != c.effective || (got.Status != nil) != c.status || (got.Message == "") != (c.effective && c.status) {
+			t.Errorf("%s: effective %t, status %t, message %q", name, got.Effective != nil, got.Status != nil, got.Message)
+		}
+	}
+}
+
+// A host takes no commit with a message of more than 1 MiB.
+func TestL15_AFileWithALongNameIsAnsweredInAShortCommitMessage(t *testing.T) {
+	t.Parallel()
+	s := &step{Facts: decision.Facts{Path: contract.Root + "/" + strings.Repeat("x", store.MaxFile)}}
+	for name, answer := range map[string]*contract.Status{"refused": {Result: contract.Invalid}, "removed": nil} {
+		if got := subject(s, answer); len(got) > 1000 || !strings.Contains(got, contract.Root+"/xxx") {
+			t.Errorf("%s: %d bytes, %.100s", name, len(got), got)
+		}
 	}
 }

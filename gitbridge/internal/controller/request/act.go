@@ -13,6 +13,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/status"
@@ -90,7 +91,7 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *contract.Statu
 	change := statusbranch.Change{
 		Path: contract.StatusPath(s.Path), Was: &s.was, Answers: s.Path, As: s.view.Generation, Subject: "status: nothing more of the request for " + s.Binding,
 	}
-	if answer != nil {
+	if answer = session.Bounded(answer); answer != nil {
 		var err error
 		if change.Data, err = contract.EncodeStatus(answer); err != nil {
 			return err

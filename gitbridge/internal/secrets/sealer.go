@@ -131,6 +131,13 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 	if len(recipients) == 0 {
 		return keep("the app cluster has registered no key to encrypt to yet")
 	}
+	for _, r := range recipients {
+		// The API server does not check the checksum.
+		if !encryption.IsRecipient(r) {
+			return keep(fmt.Sprintf("%q in spec.encryption.recipients of the app cluster's ClusterBinding is no recipient: a platform operator must put the one there "+
+				"that the condition Encryption of the Connection names", r))
+		}
+	}
 	signer, err := s.options.Signer(ctx)
 	if err != nil {
 		return unchanged, err
@@ -321,10 +328,13 @@ func (s *Sealer) seal(ctx context.Context, c Claim, t selection.Taken, selection
 	// There may have been a file of this name, of a clock that was ahead.
 	sequence = to.signer.Next(binding, c.Present, max(sequence+1, s.options.Now().UnixMilli()))
 	data, err := to.signer.Seal(binding, travels, to.recipients, sequence)
-	if errors.Is(err, encryption.ErrTooLarge) {
+	switch {
+	case errors.Is(err, encryption.ErrTooLarge):
 		return verdict{why: err.Error(), stays: true}, nil
+	case err != nil:
+		return verdict{}, fmt.Errorf("seal Secret %s/%s: %w", t.Metadata.Namespace, t.Metadata.Name, err)
 	}
-	return verdict{travels: true, sequence: sequence, file: statusbranch.File{Path: at.Path(), Data: data, Was: &entry.Hash}}, err
+	return verdict{travels: true, sequence: sequence, file: statusbranch.File{Path: at.Path(), Data: data, Was: &entry.Hash}}, nil
 }
 
 const (

@@ -31,6 +31,7 @@ import (
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/internal/crossplane"
 	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/selection"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
 )
@@ -459,6 +460,52 @@ func TestWhatWasDeliveredStaysWhenANewVersionCannotTravel(t *testing.T) {
 	// It asks for the right again, and looks whether that helped.
 	if r, err := w.sealer.Seal(t.Context(), c, w.status); err != nil || !r.Again || w.given.Load() {
 		t.Errorf("again: %t, given: %t, %v", r.Again, w.given.Load(), err)
+	}
+}
+
+// The API server takes any recipient of the right letters, also one with a wrong checksum.
+func TestARecipientThatCannotBeReadLeavesWhatWasDelivered(t *testing.T) {
+	w := newWorld(t)
+	w.put("orders-creds", map[string]string{"password": "one"})
+	c := orders(byName("orders-creds"))
+	w.seal(&c, names("orders-creds"))
+	good := w.to
+	last := "q"
+	if strings.HasSuffix(good[0], last) {
+		last = "p"
+	}
+	wrong := good[0][:len(good[0])-1] + last
+	w.put("orders-creds", map[string]string{"password": "two"})
+	w.to = append(slices.Clone(good), wrong)
+	for range 2 {
+		r, err := w.sealer.Seal(t.Context(), c, w.status)
+		if err != nil || len(r.Files) > 0 || !r.Secrets.Same(c.Present) || !strings.Contains(r.Withheld[contract.AllSecrets], wrong) {
+			t.Errorf("%d files, %+v after %+v, withheld %v, %v", len(r.Files), r.Secrets, c.Present, r.Withheld, err)
+		}
+	}
+	w.to = good
+	w.seal(&c, func(r Result) bool { return len(r.Files) == 1 && r.Withheld == nil })
+	if got, _ := w.opens("orders-creds"); got["password"] != "two" {
+		t.Errorf("it is %v", got)
+	}
+}
+
+// A version counts when there is a file of it.
+func TestASecretThatCannotBeSealedTravelsInNoVersion(t *testing.T) {
+	w := newWorld(t)
+	w.put("orders-creds", map[string]string{"password": "one"})
+	c := orders(byName("orders-creds"))
+	w.seal(&c, names("orders-creds"))
+	w.put("orders-creds", map[string]string{"password": "two"})
+	secret, err := w.secrets.CoreV1().Secrets(there).Get(t.Context(), "orders-creds", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	selections := selectionsOf(c.Shape, c.Offered, c.Object)
+	taken, _ := selection.Judge(selections, secret.ObjectMeta)
+	v, err := w.sealer.seal(t.Context(), c, taken, selections, to{w.signer, nil}, w.status)
+	if err == nil || v.travels || v.sequence > 0 || v.file.Data != nil {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

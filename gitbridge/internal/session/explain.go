@@ -27,7 +27,7 @@ func explain(err error) Condition {
 	case errors.Is(err, store.ErrUnauthorized):
 		return Condition{"False", "CredentialRefused", "the Git host refuses the credential in the Secret gitbind-bridge: it is read again at each try"}
 	case errors.Is(err, store.ErrRepositoryNotFound):
-		return Condition{"False", "RepositoryNotFound", "the Git host does not have the repository"}
+		return Condition{"False", "RepositoryNotFound", "the Git host has no such repository, or not for the credential in the Secret gitbind-bridge, which is read again at each try"}
 	case errors.Is(err, store.ErrObjectFormat):
 		return Condition{"False", "RepositoryUnusable", "the repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that"}
 	case errors.Is(err, store.ErrRejected):

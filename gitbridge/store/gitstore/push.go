@@ -45,7 +45,12 @@ func (r *remote) Push(ctx context.Context, p branch.Push) error {
 		}
 		return cmp.Or(r.checkObjectFormat(ctx), err)
 	}
-	return r.judge(ctx, p, report, words)
+	err = r.judge(ctx, p, report, words)
+	if errors.Is(err, store.ErrRejected) {
+		// Another credential may have the right, as to push to a protected branch.
+		r.http.forgetCredential()
+	}
+	return err
 }
 
 // checkObjectFormat asks what takes pushes for its object format: an empty

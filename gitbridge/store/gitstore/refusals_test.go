@@ -54,6 +54,53 @@ func TestACredentialIsAskedForAgainWhenItIsRefused(t *testing.T) {
 	}
 }
 
+// A credential may be valid and lack a right, which hosts tell by various codes, or in what they
+// say of a push. People put another one in its place.
+func TestL15_AReplacedCredentialIsUsedWhateverTheOldOneWasRefusedBy(t *testing.T) {
+	t.Parallel()
+	const words = "You are not allowed to push code to protected branches"
+	for name, c := range map[string]struct {
+		code int
+		want error
+	}{
+		"unauthorized": {http.StatusUnauthorized, store.ErrUnauthorized},
+		"forbidden":    {http.StatusForbidden, store.ErrUnauthorized},
+		"not found":    {http.StatusNotFound, store.ErrRepositoryNotFound},
+		"by a hook":    {http.StatusOK, store.ErrRejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.set(func() {
+				h.intercept = func(w http.ResponseWriter, r *http.Request) bool {
+					switch user, _, _ := r.BasicAuth(); {
+					case user == "new":
+						return false
+					case c.code != http.StatusOK:
+						http.Error(w, words, c.code)
+						return true
+					case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/git-receive-pack"):
+						w.Header().Set("Content-Type", "application/x-git-receive-pack-result")
+						no := "ng refs/heads/main " + words + "\n"
+						_, _ = fmt.Fprintf(w, "000eunpack ok\n%04x%s0000", len(no)+4, no)
+						return true
+					}
+					return false
+				}
+			})
+			user := "old"
+			b := h.open(gitstore.Options{Credentials: func(context.Context) (string, string, error) { return user, h.password, nil }}).Branch("main")
+			for range 2 {
+				if _, err := b.Update(t.Context(), storetest.Put("x", "1")); !errors.Is(err, c.want) || !strings.Contains(err.Error(), words) {
+					t.Errorf("with the old one: %v", err)
+				}
+			}
+			user = "new"
+			update(t, b, storetest.Put("x", "1"))
+		})
+	}
+}
+
 func TestOpenRefusesURLsThatItWouldNotUse(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"", "git@example.org:repo.git", "ssh://example.org/repo.git", "file:///repo.git", "https://", "https://user:secret@example.org/repo.git", "https://example.org/repo.git?token=secret", "http://[::1", "https://u:secret@exa mple.org"} {

@@ -208,6 +208,8 @@ func (c *sshCommand) notBegun(err error) error {
 // otherwise err.
 func (c *sshCommand) refusal(words string, err error) error {
 	if kind := kindOfWords(words); kind != nil {
+		// The next command is to be run with the key that there is then.
+		c.broken = true
 		return &store.SSHError{Kind: kind, Reason: fmt.Sprintf("%s of %s on %s ends with: %s", c.service, c.path, c.address, oneLine(words))}
 	}
 	return err

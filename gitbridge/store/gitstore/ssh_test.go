@@ -198,6 +198,25 @@ func TestOverSSHAKeyThatIsRefusedIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// Hosts let in keys that may not do what is asked for.
+func TestL15_OverSSHAReplacedKeyIsUsedWhereTheOldOneWasLetIn(t *testing.T) {
+	t.Parallel()
+	h := newSSHHost(t)
+	b := h.Branch("main")
+	update(t, b, storetest.Put("x", "1"))
+	h.ssh.SetInstead(func(c *githost.SSHCommand) bool {
+		if h.ssh.Connections.Load() > 1 {
+			return h.fault(c)
+		}
+		_, _ = io.WriteString(c.Stderr(), "ERROR: Permission to team/repo denied to gitbind\n")
+		return true
+	})
+	_, err := b.Fetch(t.Context())
+	reason(t, err, store.ErrUnauthorized)
+	h.privateKey = h.ssh.NewKey()
+	update(t, b, storetest.Put("x", "2"))
+}
+
 func TestOverSSHARepositoryThatIsNotThereIsNamed(t *testing.T) {
 	t.Parallel()
 	h := newSSHHost(t)

@@ -95,8 +95,20 @@ func (t *transport) do(ctx context.Context, newRequest func(context.Context) (*h
 			continue
 		}
 		defer func() { _ = res.Body.Close() }()
-		return nil, t.failure(res)
+		err = t.failure(res)
+		if errors.Is(err, store.ErrUnauthorized) || errors.Is(err, store.ErrRepositoryNotFound) {
+			// Hosts say either of a credential that is valid and lacks the right.
+			t.forgetCredential()
+		}
+		return nil, err
 	}
+}
+
+// forgetCredential has the next request use a new one.
+func (t *transport) forgetCredential() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known = nil
 }
 
 // credential is the known one; a new one, if the last one was refused.

@@ -72,6 +72,15 @@ func (t *Tracker) settle() {
 // Begin forgets all commits: from now on others count.
 func (t *Tracker) Begin() { t.open, t.head = nil, "" }
 
+// Retract takes back that commits are answered: only later ones can be, once these have all
+// that they wait for.
+func (t *Tracker) Retract() {
+	t.head = ""
+	for i := range t.open {
+		t.open[i].head = ""
+	}
+}
+
 // Answered is the newest commit that is answered, "" if none is.
 func (t *Tracker) Answered() store.Hash { return t.head }
 

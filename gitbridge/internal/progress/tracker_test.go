@@ -36,6 +36,24 @@ func TestACommitIsAnsweredWhenAllItsPathsAre(t *testing.T) {
 	wantAnswered("three")
 }
 
+func TestWhatIsRetractedIsAnsweredByALaterCommitOnly(t *testing.T) {
+	t.Parallel()
+	var tracker progress.Tracker
+	tracker.Advance("one", nil)
+	two := tracker.Advance("two", []string{"a", "b"})
+	tracker.Done("a", two)
+	tracker.Retract()
+	again := tracker.Advance("two", []string{"a"})
+	tracker.Done("a", again)
+	if got := tracker.Answered(); got != "" || tracker.IsAnswered(again) {
+		t.Errorf("before b: %q", got)
+	}
+	tracker.Done("b", two)
+	if got := tracker.Answered(); got != "two" || !tracker.IsAnswered(again) {
+		t.Errorf("answered = %q, want two", got)
+	}
+}
+
 func TestALaterAnswerCountsForWhatCameBefore(t *testing.T) {
 	var tracker progress.Tracker
 	tracker.Advance("one", []string{"a"})

@@ -60,11 +60,7 @@ func (b *limited) Log(ctx context.Context, since, to store.Hash) ([]store.Commit
 // refused is the answer to main as a whole, "" for none.
 func (w *world) refusedMain() string {
 	w.Helper()
-	snap, err := w.remote.Branch("status").Fetch(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
-	data, err := snap.Read(contract.MainAnswerPath)
+	data, err := w.statusTree().Read(contract.MainAnswerPath)
 	if err != nil {
 		return ""
 	}
@@ -405,6 +401,21 @@ func TestH1_WhatIsWrongWithMainIsSaidAfterAllElse(t *testing.T) {
 		})
 		r.Stops.Set(nil)
 		w.eventually("status says so", func() bool { return strings.Contains(w.refusedMain(), "Held: main is at "+bad.Short()) })
+	})
+	t.Run("when status was set back", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		r := w.startAndFollow()
+		begin := w.remote.Head("status")
+		w.commit("Change", strays("x"))
+		r.follows()
+		isSaid(w, true)
+		w.remote.ForceHead("status", begin)
+		w.eventually("it is seen", func() bool {
+			store.Tell(r.wakeStatus, "")
+			return r.StatusSetBack() > 0
+		})
+		isSaid(w, true)
 	})
 	t.Run("when the host did not take it", func(t *testing.T) {
 		t.Parallel()

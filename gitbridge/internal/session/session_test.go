@@ -370,6 +370,9 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 			if after, _ := w.lastSaved(); after.Epoch == before.Epoch || after.Epoch == "" {
 				t.Errorf("epoch %q after %q", after.Epoch, before.Epoch)
 			}
+			if o := statusbranch.Observed(w.statusTree()); o.Commit != "" {
+				t.Errorf("it says that main is answered: %+v", o)
+			}
 		})
 	}
 }
@@ -396,10 +399,45 @@ func TestAStatusBranchFromABackupIsAnsweredAgain(t *testing.T) {
 	if r.View().Held {
 		t.Error("held")
 	}
+	r.answer(path("a"), contract.Applied)
 	r.answer(path("b"), contract.Applied)
 	if o := statusbranch.Observed(r.Status.Snapshot()); o.Commit != string(w.remote.Head("main")) {
 		t.Errorf("observed = %+v", o)
 	}
+}
+
+// What a konnector asks for is gone where all of main is answered and nothing is said of it.
+func TestL3_AStatusThatWasSetBackAnswersMainOnceAllIsAnsweredAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	head := w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
+	r := w.startWith(session.Options{OnControlPlane: objects(map[string]store.Hash{path("c"): ""})})
+	r.follows()
+	r.ObjectsKnown()
+	r.answer(path("a"), contract.Applied)
+	backup := w.remote.Head("status")
+	before := r.View()
+	r.answer(path("b"), contract.Applied)
+	r.answer(path("c"), contract.Held)
+	w.observes(head)
+	w.queued()
+	w.remote.ForceHead("status", backup)
+	seen := map[string]bool{}
+	w.eventually("all is looked at", func() bool {
+		store.Tell(r.wakeStatus, "")
+		for _, path := range w.queued() {
+			seen[path] = true
+		}
+		return seen[path("a")] && seen[path("b")] && seen[path("c")]
+	})
+	r.Status.Done(path("b"), before.Generation)
+	for _, name := range []string{"a", "b", "c"} {
+		if o := statusbranch.Observed(w.statusTree()); o.Commit == string(head) {
+			t.Fatalf("main is answered before %s is: %+v", name, o)
+		}
+		r.answer(path(name), contract.Failed)
+	}
+	w.observes(head)
 }
 
 // Where main and status were set back together, and main is repaired, what status

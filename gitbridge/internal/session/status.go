@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
@@ -78,13 +79,36 @@ func (s *Session) compareStatus(ctx context.Context) error {
 		return err
 	case set:
 		s.options.Began()
-		s.enqueueAll(s.View().Main)
+		s.answerAgain()
 	case s.statusLost && !was && s.seen != nil:
 		v := guard.Main{Head: string(s.seen.Head()), StatusLost: true}.Judge()
 		v.Message = wordsOfMain(v, "")
 		s.hold(v)
 	}
 	return nil
+}
+
+// answerAgain has all of the accepted commit answered again, as status lacks answers that it
+// had. The caller holds s.following.
+func (s *Session) answerAgain() {
+	s.mainAnswer.wake()
+	view := s.View()
+	if view.Main == nil || view.Held {
+		// Which head these answer is known when one is accepted: see take.
+		s.enqueueAll(view.Main)
+		return
+	}
+	paths := slices.Collect(s.Answers.paths(view.Main, contract.Root))
+	s.mu.Lock()
+	known := s.objectsKnown
+	s.view.Generation = s.Status.Advance(view.Main.Head(), append(paths, unnamed))
+	s.mu.Unlock()
+	for _, path := range paths {
+		s.options.Enqueue(path, false)
+	}
+	if known {
+		s.lookAtUnnamed(view.Main)
+	}
 }
 
 // CheckStatus is statusbranch.ErrForeign where the newest branch status is not the one that was

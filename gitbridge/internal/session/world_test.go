@@ -261,13 +261,19 @@ func (r *run) write(path string, s *contract.Status) {
 	}
 }
 
-func (w *world) status(path string) *contract.Status {
+// statusTree is the branch status as another client sees it.
+func (w *world) statusTree() *store.Snapshot {
 	w.Helper()
 	snap, err := w.remote.Branch("status").Fetch(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
-	data, err := snap.Read(contract.StatusPath(path))
+	return snap
+}
+
+func (w *world) status(path string) *contract.Status {
+	w.Helper()
+	data, err := w.statusTree().Read(contract.StatusPath(path))
 	if errors.Is(err, store.ErrNotExist) {
 		return nil
 	}

@@ -96,12 +96,14 @@ func (b *Branch) IsDoubtful(path string) bool {
 // Open says in which epoch to write, what the branch says of itself, and which
 // sequence it is known to have reached beyond that. Where the epochs differ,
 // nothing can be written before Start. It may be called again when the branch
-// turns out to be another one.
+// turns out to be another one: no commit of main counts as answered there before
+// one that is taken in afterwards.
 func (b *Branch) Open(epoch string, o contract.Observed, reached int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.epoch, b.observed, b.sequence, b.opened = epoch, o, max(b.sequence, o.Sequence, reached), o.Sequence
 	b.reached = b.sequence
+	b.tracker.Retract()
 	b.wake()
 }
 

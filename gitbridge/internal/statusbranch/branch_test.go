@@ -248,7 +248,33 @@ func TestABranchThatWasSetBackGetsBeyondWhatOthersSaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.branch.Open("e1", statusbranch.Observed(found), 0)
+	f.branch.Done("a", f.branch.Advance("one", []string{"a"}))
 	f.until(func(o contract.Observed) bool { return o.Sequence > seen && o.Commit == "one" })
+}
+
+// What was answered before is not on the branch any more.
+func TestL3_ABranchThatWasSetBackAnswersNoCommitBeforeItsPathsAreAnsweredAgain(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	one := f.branch.Advance("one", []string{"a", "b"})
+	f.write(answer("a", one))
+	backup := f.tree().Head()
+	f.write(answer("b", one))
+	two := f.branch.Advance("two", []string{"c"})
+	f.remote.ForceHead("status", backup)
+	found, err := f.git.Fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.branch.Open("e1", statusbranch.Observed(found), 0)
+	f.write(answer("c", two))
+	f.wantObserved("")
+	again := f.branch.Advance("two", []string{"a", "b"})
+	f.write(answer("a", again))
+	f.branch.Done("b", two)
+	f.wantObserved("")
+	f.write(answer("b", again))
+	f.wantObserved("two")
 }
 
 func (f *fixture) eventually(commit string) {

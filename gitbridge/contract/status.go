@@ -217,8 +217,8 @@ type Observed struct {
 	Sequence int64 `json:"sequence"`
 	// Epoch names this life of the branch.
 	Epoch string `json:"epoch"`
-	// Cut is the sequence at which the branch's history begins, 0 for the first
-	// one of the epoch.
+	// Cut is the sequence at which the branch's history begins, 0 for the first one of the
+	// epoch. Those that were passed over since, and are no commits, are added to it.
 	Cut int64 `json:"cut,omitempty"`
 	// Writer names the process that wrote it, so that one that takes over
 	// notices what the last one did after it looked.

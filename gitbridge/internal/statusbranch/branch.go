@@ -346,7 +346,7 @@ func (b *Branch) observe(t *store.Tree, start, cut bool) (contract.Observed, err
 		head = store.Hash(present.Commit)
 	}
 	b.sequence = max(b.sequence, present.Sequence) + 1
-	o := contract.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch, Cut: present.Cut, Writer: b.writer}
+	o := contract.Observed{Commit: string(head), Sequence: b.sequence, Epoch: b.epoch, Cut: present.Cut + b.sequence - present.Sequence - 1, Writer: b.writer}
 	if cut {
 		o.Cut = o.Sequence
 	}

@@ -277,6 +277,39 @@ func TestL3_ABranchThatWasSetBackAnswersNoCommitBeforeItsPathsAreAnsweredAgain(t
 	f.wantObserved("two")
 }
 
+// Who looks at a branch that was just restored wants to see its history.
+func TestABranchThatWasSetBackKeepsItsHistory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		const history = 10
+		f.branch.SetHistory(history)
+		f.write(answer("a", 0))
+		found := statusbranch.Observed(f.tree())
+		f.branch.Open("e1", found, found.Sequence+100*history)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go f.branch.Settle(ctx, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		before := len(f.remote.History("status"))
+		for i := range history - before - 1 {
+			f.write(answer("b", progress.Generation(i)))
+			synctest.Wait()
+			if got := len(f.remote.History("status")); got != before+i+1 {
+				t.Fatalf("%d commits after %d: %+v", got, before+i, statusbranch.Observed(f.tree()))
+			}
+		}
+		f.write(answer("c", 0))
+		synctest.Wait()
+		if got := len(f.remote.History("status")); got != 1 {
+			t.Errorf("%d commits, and may have %d", got, history)
+		}
+	})
+}
+
 func (f *fixture) eventually(commit string) {
 	f.Helper()
 	f.until(func(o contract.Observed) bool { return o.Commit == commit })

@@ -92,7 +92,7 @@ func (b *Branch) observeAlone(ctx context.Context) error {
 const History = 10_000
 
 // isLong reports whether the branch's history is to be cut. Several changes may
-// be in one commit, so there are at most as many commits as sequences.
+// be in one commit, so there are at most as many commits as sequences since Cut.
 func (b *Branch) isLong() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

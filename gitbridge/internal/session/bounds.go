@@ -51,10 +51,10 @@ func (b unlessSuspended) At(ctx context.Context, commit store.Hash) (*store.Snap
 func (s *Session) onMainError(err error) {
 	limit := store.LastingLimit(err)
 	if limit == nil || limit.Branch != mainBranch {
-		s.health.set(fetching, err)
+		s.fetched(err)
 		return
 	}
-	s.health.set(fetching, nil)
+	s.fetched(nil)
 	hold := tooLarge(limit)
 	s.following.Lock()
 	// What was seen before is not main any more, and not to be approved.

@@ -90,8 +90,25 @@ func (s *Session) pushed(err error) {
 	s.health.set(pushing, err)
 }
 
+// fetched is told how each look at main went. What was not written while none worked is looked at
+// when one does.
+func (s *Session) fetched(err error) {
+	was := s.IsReached()
+	s.health.set(fetching, err)
+	if err == nil && !was && s.View().Main != nil {
+		s.options.Began()
+	}
+}
+
 // Listening is told how listening to events goes.
 func (s *Session) Listening(err error) { s.health.set(listening, err) }
+
+// IsReached reports whether main could be looked at the last time that it was tried.
+func (s *Session) IsReached() bool {
+	s.health.mu.Lock()
+	defer s.health.mu.Unlock()
+	return s.health.broken[fetching].err == nil
+}
 
 // Works reports whether the repository can be followed, or need not be.
 func (s *Session) Works() bool { return s.Stops.isSuspended() || s.health.condition().Status == "True" }

@@ -58,7 +58,8 @@ type Options struct {
 	// DryRun says what the control plane would make of a claim that main does not have.
 	DryRun func(ctx context.Context, p Proposed) Trial
 	// Began is told when the first commit of main counts: from then on status
-	// can be written. It is told again when status is another branch than before.
+	// can be written. It is told again when status is another branch than before, and when
+	// IsReached says so again.
 	Began func()
 	// Changed is told when Condition may say something else.
 	Changed func()

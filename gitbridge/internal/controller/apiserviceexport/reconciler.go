@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +42,15 @@ import (
 const (
 	byDefinition = "definition"
 	byTemplate   = "template"
+)
+
+const (
+	// pushTimeout is how long a worker, which is there for all app clusters, waits for one's Git
+	// host. The budget of github.com has a push wait for nearly as long.
+	pushTimeout = 10 * time.Second
+	// What fails is looked at again after this long, then twice that, and so on.
+	retryFirst = 100 * time.Millisecond
+	retryLast  = 30 * time.Second
 )
 
 // Exports tells what an export comes to.
@@ -102,8 +113,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.APIServiceExportTemplate{}, handler.EnqueueRequestsFromMapFunc(r.of(byTemplate)),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.events, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 8, RateLimiter: newRateLimiter()}).
 		Complete(r)
+}
+
+func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast)
 }
 
 // of maps a definition, or a template, to its exports.
@@ -173,8 +188,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if s != nil && (api.Quota != nil || e.Status.Quota != nil) {
 		s.CountQuota(e.Name)
 	}
-	isFollowed := s != nil && s.View().Main != nil && s.Stops.Why() == nil
-	if api.Access == decision.Granted && !isFollowed && meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
+	followed := isFollowed(s)
+	if api.Access == decision.Granted && !followed && meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionPublished) != nil {
 		// It comes again when the repository is followed. What was published
 		// before still is.
 		return ctrl.Result{}, nil
@@ -192,8 +207,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case api.Access != decision.Granted:
 		return ctrl.Result{}, r.say(ctx, &e, exportedapi.API{}, no(string(api.Access), api.Why))
-	case !isFollowed:
-		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet"))
+	case !followed:
+		return ctrl.Result{}, r.say(ctx, &e, api, no("NotFollowed", "the repository is not followed yet, or not reached"))
 	}
 	published := metav1.Condition{Status: metav1.ConditionTrue, Reason: "Published", Message: "the app cluster can install the API"}
 	content := export.Published{CRD: api.Snapshot, Keys: api.Keys, Inputs: v1alpha1.DirectionUp.Of(api.PermissionClaims), Policies: api.PolicyObjects, Changes: api.Changes, Offer: api.Offer}
@@ -211,7 +226,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// It comes again when the definition is another one.
 		return ctrl.Result{}, r.say(ctx, &e, exportedapi.API{}, no("TooLarge", tooLarge(len(data))))
 	}
-	if err := s.Write(ctx, statusbranch.Change{
+	if err := write(ctx, s, statusbranch.Change{
 		Path: contract.ExportPath(e.Name), Data: data, Subject: "status: export " + e.Name,
 	}); err != nil {
 		return ctrl.Result{}, err
@@ -219,14 +234,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.say(ctx, &e, api, published)
 }
 
+// isFollowed reports whether status can be written, as far as is known. When it can again, each
+// export of the cluster is looked at: see Began.
+func isFollowed(s *session.Session) bool {
+	return s != nil && s.View().Main != nil && s.Stops.Why() == nil && s.IsReached()
+}
+
+// write changes a file of status, or gives up.
+func write(ctx context.Context, s *session.Session, c statusbranch.Change) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, pushTimeout, fmt.Errorf("the Git host did not take it within %s", pushTimeout))
+	defer cancel()
+	return s.Write(ctx, c)
+}
+
 // withdraw takes an export off the branch. Its claims are answered again, and
 // nothing of them is deleted.
 func (r *Reconciler) withdraw(ctx context.Context, s *session.Session, name types.NamespacedName) error {
-	if s == nil || s.View().Main == nil || s.Stops.Why() != nil {
+	if !isFollowed(s) {
 		// It comes again when status can be written.
 		return nil
 	}
-	if err := s.Write(ctx, statusbranch.Change{
+	if err := write(ctx, s, statusbranch.Change{
 		Path: contract.ExportPath(name.Name), Subject: "status: withdraw " + name.Name,
 	}); err != nil {
 		return fmt.Errorf("withdraw %s: %w", name.Name, err)

@@ -2,9 +2,12 @@ package apiserviceexport
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -89,6 +92,7 @@ type fixture struct {
 	resolved
 	key    client.ObjectKey
 	remote *memstore.Remote
+	began  atomic.Int32
 }
 
 func start(t *testing.T) *fixture {
@@ -107,7 +111,7 @@ func start(t *testing.T) *fixture {
 	}
 	s := session.New(session.Options{
 		Cluster: tenant.Cluster{ID: "a", UID: "u", Namespace: e.Namespace}, Main: f.remote.Branch("main"), Status: f.remote.Branch("status"), Limits: breaker.Default(), Now: time.Now,
-		Save: func(context.Context, session.Checkpoint) error { return nil }, Enqueue: func(string, bool) {}, Began: func() {}, Changed: func() {},
+		Save: func(context.Context, session.Checkpoint) error { return nil }, Enqueue: func(string, bool) {}, Began: func() { f.began.Add(1) }, Changed: func() {},
 	})
 	f.Reconciler = &Reconciler{
 		Client: c, Server: c, Exports: f, Objects: f, Sessions: &session.Registry{}, IsOurs: func(string) bool { return true }, published: map[types.NamespacedName]string{},
@@ -120,12 +124,17 @@ func start(t *testing.T) *fixture {
 		cancel()
 		running.Wait()
 	})
-	for deadline := time.Now().Add(time.Minute); s.View().Main == nil || !s.Works(); time.Sleep(time.Millisecond) {
+	f.until("main is followed", func() bool { return s.View().Main != nil && s.Works() })
+	return f
+}
+
+func (f *fixture) until(what string, is func() bool) {
+	f.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("main is not followed")
+			f.Fatal("never: ", what)
 		}
 	}
-	return f
 }
 
 // publish looks at the export, and returns what the branch status and the control plane have
@@ -147,6 +156,90 @@ func (f *fixture) publish() (file string, e v1alpha1.APIServiceExport) {
 		f.Fatal(err)
 	}
 	return string(data), e
+}
+
+// The workers are those of all app clusters.
+func TestL8_AWorkerWaitsForASilentHostForASetTime(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(f *fixture){
+		"publish": func(*fixture) {},
+		"withdraw": func(f *fixture) {
+			_, e := f.publish()
+			if err := f.Client.Delete(f.Context(), &e); err != nil {
+				f.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := start(t)
+				prepare(f)
+				silent := make(chan struct{})
+				f.remote.SetFault(func(c memstore.Call) error {
+					if c.Op == memstore.Push && !c.After {
+						<-silent
+					}
+					return nil
+				})
+				end := sync.OnceFunc(func() { close(silent) })
+				time.AfterFunc(time.Hour, end)
+				defer end()
+				began := time.Now()
+				_, err := f.Reconcile(t.Context(), ctrl.Request{NamespacedName: f.key})
+				if took := time.Since(began); err == nil || took > pushTimeout {
+					t.Errorf("it waited %s, %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+func TestL8_AnExportIsTriedAgainWhenItsRepositoryIsReachedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		_, e := f.publish()
+		f.api.Snapshot = &runtime.RawExtension{Raw: []byte(`{"kind":"CustomResourceDefinition","spec":{}}`)}
+		down, asked := errors.New("no answer"), atomic.Int32{}
+		f.remote.SetFault(func(c memstore.Call) error {
+			if c.Branch == "status" {
+				asked.Add(1)
+			}
+			return down
+		})
+		f.until("it is not reached", func() bool { return !f.Sessions.Get("a").IsReached() })
+		began := f.began.Load()
+		asked.Store(0)
+		if _, err := f.Reconcile(t.Context(), ctrl.Request{NamespacedName: f.key}); err != nil || asked.Load() > 0 {
+			t.Errorf("the host was asked %d times, %v", asked.Load(), err)
+		}
+		if err := f.Client.Delete(t.Context(), &e); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Reconcile(t.Context(), ctrl.Request{NamespacedName: f.key}); err != nil || asked.Load() > 0 {
+			t.Errorf("the host was asked %d times, %v", asked.Load(), err)
+		}
+		f.remote.SetFault(nil)
+		f.until("exports are looked at", func() bool { return f.began.Load() > began })
+		if _, err := f.Reconcile(t.Context(), ctrl.Request{NamespacedName: f.key}); err != nil {
+			t.Error(err)
+		}
+		if _, ok := f.Sessions.Get("a").Status.Snapshot().Entry(contract.ExportPath(f.key.Name)); ok {
+			t.Error("it is not withdrawn")
+		}
+	})
+}
+
+func TestL8_AnExportThatFailedForLongIsTriedAgainSoon(t *testing.T) {
+	t.Parallel()
+	limiter, wait := newRateLimiter(), time.Duration(0)
+	for range 100 {
+		wait = limiter.When(ctrl.Request{})
+	}
+	if wait > 30*time.Second {
+		t.Errorf("after %s", wait)
+	}
 }
 
 func TestWhatATemplateSaidLastStaysWhenItIsGone(t *testing.T) {

@@ -26,7 +26,12 @@ func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.Cluste
 	// the control plane, is set back to where it was.
 	var done []string
 	commit := b.Annotations[v1alpha1.ApproveMainAnnotation]
-	err := f.session.Approve(ctx, store.Hash(commit))
+	var err error
+	if commit != "" || f.approved != "" {
+		// It waits while a head of main is judged, and so for the Git host.
+		err = f.session.Approve(ctx, store.Hash(commit))
+		f.approved = commit
+	}
 	if err == nil && isCommit(commit) {
 		var acted bool
 		if acted, err = f.session.IsApproved(ctx, store.Hash(commit)); acted {

@@ -1,9 +1,12 @@
 package clusterbinding
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -13,9 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/internal/metrics"
+	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	statuses "gitbind.dev/gitbridge/status"
+	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/memstore"
 )
 
 // A webhook that the Git host refuses, or a right that the backend lacks, keeps a bridge that begins
@@ -65,5 +72,56 @@ func TestABridgeBeginsWithAClusterThatIsNotReady(t *testing.T) {
 	}
 	if n := testutil.CollectAndCount(registry); n != 0 {
 		t.Errorf("of one that is gone there are %d numbers", n)
+	}
+}
+
+// silentMain is a branch whose host does not answer when it is asked for history.
+type silentMain struct {
+	store.Branch
+	asked chan struct{}
+}
+
+func (b *silentMain) Log(ctx context.Context, _, _ store.Hash) ([]store.Commit, bool, error) {
+	close(b.asked)
+	<-ctx.Done()
+	return nil, false, ctx.Err()
+}
+
+// The workers are those of all app clusters.
+func TestL8_ABindingIsLookedAtWhileItsHostIsSilent(t *testing.T) {
+	t.Parallel()
+	api, b := plane(t, nil)
+	b.Status.TenantNamespace, b.Status.Repository = v1alpha1.TenantNamespace(b.Name), &v1alpha1.Repository{URL: "https://git.example.com/k3x9d2abqw.git"}
+	if err := api.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	remote := memstore.New()
+	main := &silentMain{Branch: remote.Branch("main"), asked: make(chan struct{})}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(api, api, b, v1alpha1.DefaultShard)}
+	f.status.publish(v1alpha1.EncryptionKeys{SigningKeys: []string{"a"}})
+	f.session = session.New(session.Options{
+		Cluster: f.cluster, Main: main, Status: remote.Branch("status"), Limits: breaker.Default(), Now: time.Now,
+		Save: func(context.Context, session.Checkpoint) error { return nil }, Enqueue: func(string, bool) {}, Began: func() {}, Changed: func() {},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { f.session.Run(ctx, nil, nil) })
+	<-main.asked
+	r := &Reconciler{Client: api, Server: api, Shard: v1alpha1.DefaultShard, based: make(chan struct{}), followers: map[string]*follower{b.Name: f}}
+	close(r.based)
+	done := make(chan error, 1)
+	running.Go(func() {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		done <- err
+	})
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a worker waits for the host")
 	}
 }

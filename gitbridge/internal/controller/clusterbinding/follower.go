@@ -36,6 +36,8 @@ type follower struct {
 	keys v1alpha1.EncryptionKeys
 	// allowed are whose signatures of commits count, as allowedSigners gives them.
 	allowed string
+	// approved is the approval of main that the session was told of last, "" for none.
+	approved string
 	// foreign are the claims that were told of as held by foreign objects.
 	foreign map[string]bool
 	// pushed is what the backend is still to be told of.
@@ -73,7 +75,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b, r.Shard), keys: b.Keys(), allowed: allowed}
+	f := &follower{cluster: clusterOf(b), url: b.Status.Repository.URL, status: newStatus(r.Client, r.Server, b, r.Shard), keys: b.Keys(), allowed: allowed, approved: b.Annotations[v1alpha1.ApproveMainAnnotation]}
 	f.pushed = notify.AnnouncementsFor(r.BackendURL, f.url)
 	repository, err := r.open(ctx, f)
 	if err != nil {
@@ -85,7 +87,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 	}
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
-		Checkpoint: f.status.checkpoint, Approved: store.Hash(b.Annotations[v1alpha1.ApproveMainAnnotation]),
+		Checkpoint: f.status.checkpoint, Approved: store.Hash(f.approved),
 		Suspended: session.SuspendedBy(b), Limits: breaker.LimitsOf(b.Spec.Removals), Counts: signed,
 		Save: func(ctx context.Context, c session.Checkpoint) error {
 			err := f.status.save(ctx, c)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -99,9 +100,10 @@ type Host struct {
 	receives, uploads, pushing, fetching, reads *places
 	// clientLimits are those of slow clients.
 	clientLimits clientLimits
-	repack       chan *repository
-	extents      *extents
-	recent       *recent
+	// repack are the repositories that are to be repacked, by their ids.
+	repack  *clusterqueue.Queue
+	extents *extents
+	recent  *recent
 	// copies is nil without Upstream.
 	copies *copies
 	rates  *workRates
@@ -156,7 +158,6 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		fetching:     newPlaces(maxFetches, 16, 8),
 		reads:        newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
 		clientLimits: defaultClientLimits,
-		repack:       make(chan *repository, 1024),
 		extents:      &extents{},
 		recent:       newRecent(),
 		rates:        &workRates{limit: rate.Limit(cfg.MaxWork), burst: workBurst},
@@ -166,6 +167,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		reserve:      diskReserve,
 		repos:        map[string]*repository{},
 	}
+	h.repack = clusterqueue.New(1, h.repackQueued)
 	if cfg.Upstream != nil {
 		h.copies = newCopies(func(ctx context.Context, cluster string) error { return h.update(ctx, cluster, 0, copyTimeout) })
 	}

@@ -24,14 +24,8 @@ func (h *Host) countPush(repo *repository) {
 			n = h.cfg.RepackAfter
 		}
 	}
-	if n < h.cfg.RepackAfter {
-		return
-	}
-	select {
-	case h.repack <- repo:
-		repo.pushes.Store(1)
-	default: // the worker is far behind; the next push looks again
-		repo.pushes.Store(0)
+	if n >= h.cfg.RepackAfter {
+		h.repack.Add(repo.id) // it has one place in the queue, however often
 	}
 }
 
@@ -59,14 +53,22 @@ func (h *Host) Run(ctx context.Context) error {
 		defer following.Wait()
 		following.Go(func() { h.copies.moved.Run(ctx) })
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case repo := <-h.repack:
-			h.repackOne(ctx, repo)
-		}
+	h.repack.Run(ctx)
+	return nil
+}
+
+// repackQueued repacks a repository that was in the queue.
+func (h *Host) repackQueued(ctx context.Context, id string) error {
+	repo, ok, err := h.repository(id)
+	switch {
+	case ctx.Err() != nil: // the queue gives what it has before it ends
+	case err != nil:
+		h.cfg.Log.Error("Repack failed", "cluster", id, "error", err)
+		return err
+	case ok:
+		h.repackOne(ctx, repo)
 	}
+	return nil
 }
 
 // repackOne rolls the many small packs of single pushes into few of growing
@@ -76,6 +78,7 @@ func (h *Host) Run(ctx context.Context) error {
 func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	ctx, cancel := context.WithTimeout(ctx, repackTimeout)
 	defer cancel()
+	repo.pushes.Store(1) // those from now on may come too late for this repack
 	args := []string{"repack", "-d", "-q", "--geometric=2", "--write-midx"}
 	full := repo.collectedBefore(h.now().Add(-collectEvery))
 	if full {

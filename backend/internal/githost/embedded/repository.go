@@ -28,7 +28,7 @@ type repository struct {
 	collecting sync.Mutex
 	// killed says that git ended before its end, and may have left locks.
 	killed atomic.Bool
-	// pushes counts those since the last repack that this process knows of.
+	// pushes counts those that this process knows of since the last repack began.
 	pushes atomic.Int64
 	// size is about that on the disk; 0 before it was measured.
 	size atomic.Int64

@@ -1,0 +1,113 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// maintained is a Host that repacks.
+type maintained struct {
+	*served
+	t testing.TB
+	// dir is the script's folder, with the list of what ran.
+	dir string
+}
+
+// maintain has the Host run until the test ends. Each "git gc" and "git repack" of it is
+// written to a list, and then the script runs, in the folder for what the test tells it.
+func maintain(t *testing.T, script string) *maintained {
+	t.Helper()
+	s := serve(t, func(c *Config) { c.RepackAfter = 2 })
+	m := &maintained{served: s, t: t, dir: t.TempDir()}
+	text := fmt.Sprintf(`#!/bin/sh
+case $1 in gc|repack)
+	echo "$1 $(basename "$PWD" .git)" >> %[1]s/ran
+	(cd %[1]s; %[2]s
+	) || exit 1;;
+esac
+exec %[3]s "$@"
+`, m.dir, script, s.git.program)
+	s.git.program = filepath.Join(m.dir, "git")
+	if err := os.WriteFile(s.git.program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// repo is one of the Host's repositories.
+func (m *maintained) repo(id string) *repository {
+	m.t.Helper()
+	repo, ok, err := m.repository(id)
+	if err != nil || !ok {
+		m.t.Fatal(ok, err)
+	}
+	return repo
+}
+
+// pushed counts a push to a repository. One is enough for a repack: there is a pack before it.
+func (m *maintained) pushed(id string) {
+	m.t.Helper()
+	m.countPush(m.repo(id))
+}
+
+// list is what ran, each as "<command> <repository>".
+func (m *maintained) list() []string {
+	b, _ := os.ReadFile(filepath.Join(m.dir, "ran")) // nothing ran before it is there
+	lines := strings.Split(string(b), "\n")
+	return lines[:len(lines)-1]
+}
+
+// ran waits until as much ran as is wanted, which must be that. The last may go on.
+func (m *maintained) ran(t *testing.T, want ...string) {
+	t.Helper()
+	soon(t, strings.Join(want, ", "), func() bool { return len(m.list()) >= len(want) })
+	if d := cmp.Diff(want, m.list()); d != "" {
+		t.Fatalf("what ran (-want +got):\n%s", d)
+	}
+}
+
+func (m *maintained) tell(name string) string {
+	m.t.Helper()
+	path := filepath.Join(m.dir, name)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	return path
+}
+
+func TestH4_ARepositoryThatIsPushedToOftenIsRepackedInTurnWithOthers(t *testing.T) {
+	t.Parallel()
+	m := maintain(t, "while ! [ -e go-on ]; do sleep 0.02; done")
+	m.pushed(cluster)
+	m.ran(t, "gc "+cluster)
+	// While that goes on.
+	for range 3000 {
+		m.pushed(cluster)
+	}
+	m.pushed(other)
+	m.tell("go-on")
+	m.ran(t, "gc "+cluster, "gc "+other, "repack "+cluster)
+	// Whatever waits by now comes before this.
+	m.pushed(other)
+	m.ran(t, "gc "+cluster, "gc "+other, "repack "+cluster, "repack "+other)
+	for _, id := range []string{cluster, other} {
+		if n := m.repo(id).pushes.Load(); n > 1 {
+			t.Errorf("%s: %d pushes still count", id, n)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/workqueue"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/clusterqueue"
@@ -100,8 +101,11 @@ type Host struct {
 	receives, uploads, pushing, fetching, reads *places
 	// clientLimits are those of slow clients.
 	clientLimits clientLimits
-	// repack are the repositories that are to be repacked, by their ids.
-	repack  *clusterqueue.Queue
+	// repack are the repositories that are to be repacked, by their ids. repackBackoff is how long
+	// they wait after one that failed, and collectBackoff with the next full one.
+	repack                        *clusterqueue.Queue
+	repackBackoff, collectBackoff workqueue.TypedRateLimiter[string]
+
 	extents *extents
 	recent  *recent
 	// copies is nil without Upstream.
@@ -150,22 +154,24 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		cfg.Log = slog.Default()
 	}
 	h := &Host{
-		cfg:          cfg,
-		git:          g,
-		receives:     newPlaces(maxReceives, 4, 2),
-		uploads:      newPlaces(maxUploads, 8, 4),
-		pushing:      newPlaces(maxPushes, 8, 4),
-		fetching:     newPlaces(maxFetches, 16, 8),
-		reads:        newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
-		clientLimits: defaultClientLimits,
-		extents:      &extents{},
-		recent:       newRecent(),
-		rates:        &workRates{limit: rate.Limit(cfg.MaxWork), burst: workBurst},
-		memory:       memory.NewBudget(pushMemory),
-		started:      time.Now(),
-		now:          time.Now,
-		reserve:      diskReserve,
-		repos:        map[string]*repository{},
+		cfg:            cfg,
+		git:            g,
+		receives:       newPlaces(maxReceives, 4, 2),
+		uploads:        newPlaces(maxUploads, 8, 4),
+		pushing:        newPlaces(maxPushes, 8, 4),
+		fetching:       newPlaces(maxFetches, 16, 8),
+		reads:          newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
+		clientLimits:   defaultClientLimits,
+		repackBackoff:  newRepackBackoff(),
+		collectBackoff: newRepackBackoff(),
+		extents:        &extents{},
+		recent:         newRecent(),
+		rates:          &workRates{limit: rate.Limit(cfg.MaxWork), burst: workBurst},
+		memory:         memory.NewBudget(pushMemory),
+		started:        time.Now(),
+		now:            time.Now,
+		reserve:        diskReserve,
+		repos:          map[string]*repository{},
 	}
 	h.repack = clusterqueue.New(1, h.repackQueued)
 	if cfg.Upstream != nil {

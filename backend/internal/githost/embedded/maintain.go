@@ -9,10 +9,25 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/client-go/util/workqueue"
 )
 
-// repackTimeout bounds one repack.
-const repackTimeout = 30 * time.Minute
+const (
+	// repackTimeout bounds one repack, and collectTimeout a full one. An owner can push files
+	// with which that takes long, and other repositories wait meanwhile.
+	repackTimeout  = 30 * time.Minute
+	collectTimeout = 10 * time.Minute
+	// minRepackBackoff and maxRepackBackoff bound how long a repository waits after a repack that
+	// failed, or with the next full one. It waits twice as long after each.
+	minRepackBackoff = 10 * time.Minute
+	maxRepackBackoff = 24 * time.Hour
+)
+
+// newRepackBackoff tells how long repositories wait, by their ids.
+func newRepackBackoff() workqueue.TypedRateLimiter[string] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRepackBackoff, maxRepackBackoff)
+}
 
 // countPush asks for a repack once a repository has had enough pushes, each of
 // which left a pack, or where it has no graph of its commits. What other processes
@@ -57,53 +72,92 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// repackQueued repacks a repository that was in the queue.
+// repackQueued repacks a repository that was in the queue. It gives no error: the queue would
+// try again within a second.
 func (h *Host) repackQueued(ctx context.Context, id string) error {
 	repo, ok, err := h.repository(id)
 	switch {
 	case ctx.Err() != nil: // the queue gives what it has before it ends
 	case err != nil:
-		h.cfg.Log.Error("Repack failed", "cluster", id, "error", err)
-		return err
-	case ok:
+		wait := h.repackBackoff.When(id)
+		h.repack.AddAfter(id, wait)
+		h.cfg.Log.Error("Repack failed", "cluster", id, "error", err, "retryAfter", wait.String())
+	case !ok:
+		h.repackBackoff.Forget(id)
+		h.collectBackoff.Forget(id)
+	default:
 		h.repackOne(ctx, repo)
 	}
 	return nil
 }
 
-// repackOne rolls the many small packs of single pushes into few of growing
-// size: the cost follows what is new, not the size of the repository. Once a day
-// it also lets go of what no branch has reached for two weeks, such as a status
-// history that was cut; that costs as much as the repository is large.
+// repackOne repacks a repository, once a day in full, unless that failed a short while ago. After
+// a full one that failed it is queued again, so that its new packs do not wait for the next.
 func (h *Host) repackOne(ctx context.Context, repo *repository) {
-	ctx, cancel := context.WithTimeout(ctx, repackTimeout)
-	defer cancel()
-	repo.pushes.Store(1) // those from now on may come too late for this repack
-	args := []string{"repack", "-d", "-q", "--geometric=2", "--write-midx"}
-	full := repo.collectedBefore(h.now().Add(-collectEvery))
-	if full {
-		args = []string{"gc", "--quiet", fmt.Sprintf("--prune=@%d +0000", h.now().Add(-keepLost).Unix())}
-	}
-	before, start := repo.packs(), time.Now()
 	repo.collecting.Lock()
 	defer repo.collecting.Unlock()
-	err := repo.git.maintain(ctx, repo.dir, args...)
-	if err == nil && !full { // gc writes it, too
-		err = repo.git.maintain(ctx, repo.dir, writeGraph...)
-	}
-	repo.measure()
-	if err == nil && full {
-		err = errors.Join(os.WriteFile(repo.collected(), nil, 0o600), os.Chtimes(repo.collected(), h.now(), h.now()))
-	}
-	if err != nil {
-		// Whether it was killed or not: what it holds is let go by now.
-		repo.killed.Store(true)
-		if ctx.Err() == nil {
-			h.cfg.Log.Error("Repack failed", "cluster", repo.id, "error", err)
-		}
+	if wait := repo.nextRepack.Sub(h.now()); wait > 0 {
+		h.repack.AddAfter(repo.id, wait)
 		return
 	}
-	h.cfg.Log.Info("Repacked", "cluster", repo.id, "full", full, "packsBefore", before, "packs", repo.packs(), "took", time.Since(start).Round(time.Millisecond).String())
+	repo.pushes.Store(1) // those from now on may come too late for this repack
+	full := !h.now().Before(repo.nextCollect) && repo.collectedBefore(h.now().Add(-collectEvery))
+	before, start := repo.packs(), time.Now()
+	var err error
+	if full {
+		err = repo.collect(ctx, h.now())
+	} else {
+		err = repo.rollUp(ctx)
+	}
+	repo.measure()
+	log := h.cfg.Log.With("cluster", repo.id, "full", full, "took", time.Since(start).Round(time.Millisecond).String())
+	if err == nil {
+		h.repackBackoff.Forget(repo.id)
+		if full {
+			h.collectBackoff.Forget(repo.id)
+		}
+		log.Info("Repacked", "packsBefore", before, "packs", repo.packs())
+		return
+	}
+	// Whether it was killed or not: what it holds is let go by now.
+	repo.killed.Store(true)
+	if ctx.Err() != nil {
+		return // the host ends
+	}
+	var wait time.Duration
+	if full {
+		wait = h.collectBackoff.When(repo.id)
+		repo.nextCollect = h.now().Add(wait)
+		h.repack.Add(repo.id)
+	} else {
+		wait = h.repackBackoff.When(repo.id)
+		repo.nextRepack = h.now().Add(wait)
+		h.repack.AddAfter(repo.id, wait)
+	}
+	log.Error("Repack failed", "error", err, "retryAfter", wait.String())
+}
+
+// rollUp rolls the many small packs of single pushes into few of growing size: the cost
+// follows what is new, not the size of the repository.
+func (r *repository) rollUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, repackTimeout)
+	defer cancel()
+	if err := r.git.maintain(ctx, r.dir, "repack", "-d", "-q", "--geometric=2", "--write-midx"); err != nil {
+		return err
+	}
+	return r.git.maintain(ctx, r.dir, writeGraph...)
+}
+
+// collect is a full repack. It also lets go of what no branch has reached for two weeks, such
+// as a status history that was cut; that costs as much as the repository is large.
+func (r *repository) collect(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	// It writes the graph, too.
+	if err := r.git.maintain(ctx, r.dir, "gc", "--quiet", fmt.Sprintf("--prune=@%d +0000", now.Add(-keepLost).Unix())); err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(r.collected(), nil, 0o600), os.Chtimes(r.collected(), now, now))
 }
 
 const (

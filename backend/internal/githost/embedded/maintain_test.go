@@ -6,15 +6,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/util/workqueue"
 )
 
-// maintained is a Host that repacks.
+// maintained is a Host that repacks, with a clock that can be set forward.
 type maintained struct {
 	*served
 	t testing.TB
+	// ahead is how far the clock is, in nanoseconds.
+	ahead atomic.Int64
 	// dir is the script's folder, with the list of what ran.
 	dir string
 }
@@ -37,6 +42,7 @@ exec %[3]s "$@"
 	if err := os.WriteFile(s.git.program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	s.now = func() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -81,6 +87,15 @@ func (m *maintained) ran(t *testing.T, want ...string) {
 	}
 }
 
+// at sets the clock forward to so long after the start, when the repack of a repository has ended.
+func (m *maintained) at(id string, ahead time.Duration) {
+	m.t.Helper()
+	repo := m.repo(id)
+	repo.collecting.Lock()
+	defer repo.collecting.Unlock()
+	m.ahead.Store(int64(ahead))
+}
+
 func (m *maintained) tell(name string) string {
 	m.t.Helper()
 	path := filepath.Join(m.dir, name)
@@ -109,5 +124,81 @@ func TestH4_ARepositoryThatIsPushedToOftenIsRepackedInTurnWithOthers(t *testing.
 		if n := m.repo(id).pushes.Load(); n > 1 {
 			t.Errorf("%s: %d pushes still count", id, n)
 		}
+	}
+}
+
+// A full repack may take longer than it is given, or more memory, for as long as the repository
+// has the files that it has.
+func TestH4_AFullRepackThatFailsIsTriedAgainAfterABackOffAndPushesAreRolledUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	m := maintain(t, `! tail -n 1 ran | grep -q gc || [ -e works ]`)
+	const gc, repack = "gc " + cluster, "repack " + cluster
+	var ran []string
+	push := func(ahead time.Duration, runs ...string) {
+		t.Helper()
+		m.at(cluster, ahead)
+		m.pushed(cluster)
+		ran = append(ran, runs...)
+		m.ran(t, ran...)
+	}
+	push(0, gc, repack)
+	push(9*time.Minute, repack)
+	push(11*time.Minute, gc, repack)
+	push(30*time.Minute, repack) // it waits for twice as long as before
+	push(32*time.Minute, gc, repack)
+	works := m.tell("works")
+	push(2*time.Hour, gc)
+	// The next one is a day later, as always, and failures before do not count.
+	m.at(cluster, 2*time.Hour)
+	if err := os.Remove(works); err != nil {
+		t.Fatal(err)
+	}
+	push(25*time.Hour, repack)
+	push(27*time.Hour, gc, repack)
+	push(27*time.Hour+9*time.Minute, repack)
+	push(27*time.Hour+11*time.Minute, gc, repack)
+}
+
+func TestH4_ARepackThatFailsWaitsHoweverManyPushesCome(t *testing.T) {
+	t.Parallel()
+	m := maintain(t, `! tail -n 1 ran | grep -q "repack `+cluster+`" || ! [ -e fails ]`)
+	fails := m.tell("fails")
+	m.pushed(cluster)
+	m.pushed(other)
+	ran := []string{"gc " + cluster, "gc " + other}
+	m.ran(t, ran...)
+	push := func(ahead time.Duration, runs ...string) {
+		t.Helper()
+		m.ahead.Store(int64(ahead))
+		m.pushed(cluster)
+		m.pushed(other) // it comes after what runs for the first one
+		ran = append(append(ran, runs...), "repack "+other)
+		m.ran(t, ran...)
+	}
+	const repack = "repack " + cluster
+	push(0, repack)
+	push(9 * time.Minute)
+	push(11*time.Minute, repack)
+	push(30 * time.Minute)
+	if err := os.Remove(fails); err != nil {
+		t.Fatal(err)
+	}
+	push(32*time.Minute, repack)
+	push(32*time.Minute, repack)
+}
+
+func TestARepackThatFailedIsTriedAgainWithoutAPush(t *testing.T) {
+	t.Parallel()
+	m := maintain(t, `! tail -n 1 ran | grep -q repack || [ "$(grep -c repack ran)" -gt 3 ]`)
+	m.pushed(cluster)
+	m.ran(t, "gc "+cluster)
+	m.at(cluster, 0)
+	m.repackBackoff = workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Millisecond)
+	m.pushed(cluster)
+	const repack = "repack " + cluster
+	m.ran(t, "gc "+cluster, repack, repack, repack, repack)
+	m.at(cluster, 0)
+	if m.repackBackoff.NumRequeues(cluster) > 0 {
+		t.Error("it is not done")
 	}
 }

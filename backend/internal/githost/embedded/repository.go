@@ -26,6 +26,9 @@ type repository struct {
 	// collecting is held while git repacks, which takes locks of its own beside a
 	// push. A push never waits for it.
 	collecting sync.Mutex
+	// nextRepack and nextCollect are before when the repository is not repacked, or not in full,
+	// after that failed. They belong to the holder of collecting.
+	nextRepack, nextCollect time.Time
 	// killed says that git ended before its end, and may have left locks.
 	killed atomic.Bool
 	// pushes counts those that this process knows of since the last repack began.

@@ -109,6 +109,8 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	} else {
 		err = repo.rollUp(ctx)
 	}
+	// No git works that long.
+	err = errors.Join(err, repo.removeUnfinished(h.now().Add(-2*repackTimeout)))
 	repo.measure()
 	log := h.cfg.Log.With("cluster", repo.id, "full", full, "took", time.Since(start).Round(time.Millisecond).String())
 	if err == nil {
@@ -158,6 +160,21 @@ func (r *repository) collect(ctx context.Context, now time.Time) error {
 		return err
 	}
 	return errors.Join(os.WriteFile(r.collected(), nil, 0o600), os.Chtimes(r.collected(), now, now))
+}
+
+// removeUnfinished removes the packs, and what came with pushes, that were begun before a time, by
+// processes that were ended. Git itself keeps them for two weeks, and they count until then.
+func (r *repository) removeUnfinished(before time.Time) (err error) {
+	for _, kind := range []string{"pack/tmp_pack_*", "pack/tmp_idx_*", "tmp_objdir-*"} {
+		paths, bad := filepath.Glob(filepath.Join(r.dir, "objects", filepath.FromSlash(kind)))
+		err = errors.Join(err, bad)
+		for _, path := range paths {
+			if info, gone := os.Stat(path); gone == nil && info.ModTime().Before(before) {
+				err = errors.Join(err, os.RemoveAll(path))
+			}
+		}
+	}
+	return err
 }
 
 const (

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -200,5 +201,35 @@ func TestARepackThatFailedIsTriedAgainWithoutAPush(t *testing.T) {
 	m.at(cluster, 0)
 	if m.repackBackoff.NumRequeues(cluster) > 0 {
 		t.Error("it is not done")
+	}
+}
+
+// What a git that was ended had begun to write would count towards the quota for two weeks.
+func TestH4_WhatAnEndedGitLeftIsRemovedWithTheNextRepack(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	repo, _, err := s.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := filepath.Join(s.bare(), "objects")
+	path := func(age, name string) string { return filepath.Join(objects, strings.ReplaceAll(name, "AGE", age)) }
+	names := []string{"pack/tmp_pack_AGE", "pack/tmp_idx_AGE", "tmp_objdir-incoming-AGE/pack/tmp_pack_x", "pack/tmp_pack-AGE_idx"}
+	for age, then := range map[string]time.Time{"old": time.Now().Add(-2 * time.Hour), "new": time.Now()} {
+		for _, name := range names {
+			file := path(age, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("x"), 0o600), os.Chtimes(file, then, then)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(path(age, "tmp_objdir-incoming-AGE"), then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.repackOne(t.Context(), repo)
+	for i, name := range names {
+		if there(path("old", name)) != (i == 3) || !there(path("new", name)) {
+			t.Errorf("%s: the old one is there: %t, the new one %t", name, there(path("old", name)), there(path("new", name)))
+		}
 	}
 }

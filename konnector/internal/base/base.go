@@ -14,6 +14,7 @@ import (
 	"io"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -62,7 +63,7 @@ type Base struct {
 const maxContent = 3 << 20
 
 // maxAnnotation is the longest base, in bytes. All annotations of an object
-// together may have 256 KiB.
+// together may have validation.TotalAnnotationSizeLimitB.
 const maxAnnotation = 192 << 10
 
 // ErrTooLarge says that a claim is too large for its base to fit beside it.
@@ -95,19 +96,32 @@ type content struct {
 	Spec        map[string]any    `json:"spec"`
 }
 
-// Fits says whether Encode will work, at a hundredth of its cost where it surely
-// will.
-func (b *Base) Fits() error {
+// Fits says whether Encode will work, and an object with these annotations will have room for
+// what it gives, at a hundredth of its cost where that surely is so.
+func (b *Base) Fits(annotations map[string]string) error {
+	// What is known once a version is pushed comes to it: the commit, the file's hash, and the
+	// note of a proposal.
+	const later = 1 << 10
+	room := validation.TotalAnnotationSizeLimitB - later - len(v1alpha1.BaseAnnotation)
+	for k, v := range annotations {
+		if k != v1alpha1.BaseAnnotation {
+			room -= len(k) + len(v)
+		}
+	}
+	room = min(max(room, 0), maxAnnotation)
 	plain, err := json.Marshal(b.content())
 	if err != nil {
 		return fmt.Errorf("encode base: %w", err)
 	}
 	// What cannot be compressed grows by less than this, with all that is beside it.
 	const rest = 8 << 10
-	if base64.StdEncoding.EncodedLen(len(plain))+rest <= maxAnnotation {
+	if base64.StdEncoding.EncodedLen(len(plain))+rest <= room {
 		return nil
 	}
-	_, err = b.Encode()
+	value, err := b.Encode()
+	if err == nil && len(value) > room {
+		err = fmt.Errorf("%w: packed it has %d bytes, the most beside the object's other annotations is %d", ErrTooLarge, len(value), room)
+	}
 	return err
 }
 

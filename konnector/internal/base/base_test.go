@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
@@ -223,16 +224,25 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestFitsIsWhetherItCanBeEncoded(t *testing.T) {
+func TestFitsIsWhetherItCanBeEncodedAndKept(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	for _, n := range []int{1, 100 << 10, 143 << 10, 150 << 10, 200 << 10} {
 		noise := make([]byte, n)
 		_, _ = random.Read(noise)
 		for kind, text := range map[string]string{"noise": base64.StdEncoding.EncodeToString(noise), "the same": strings.Repeat("x", n)} {
 			b := &Base{UID: "u1", Claim: orders(map[string]any{"text": text})}
-			_, err := b.Encode()
-			if fits := b.Fits(); (fits == nil) != (err == nil) {
+			value, err := b.Encode()
+			if fits := b.Fits(nil); (fits == nil) != (err == nil) {
 				t.Errorf("%d bytes of %s: fits %v, encode %v", n, kind, fits, err)
+			}
+			for _, beside := range []int{0, 60 << 10, 100 << 10, 150 << 10, 255 << 10} {
+				// What was the base makes room.
+				annotations := map[string]string{v1alpha1.BaseAnnotation: strings.Repeat("x", 50<<10), "other": strings.Repeat("x", beside)}
+				fits := b.Fits(annotations)
+				annotations[v1alpha1.BaseAnnotation] = value + strings.Repeat("x", 1<<10)
+				if kept := errors.Join(err, validation.ValidateAnnotationsSize(annotations)); (fits == nil) != (kept == nil) || fits != nil && !errors.Is(fits, ErrTooLarge) {
+					t.Errorf("%d bytes of %s beside %d: fits %v, kept %v", n, kind, beside, fits, kept)
+				}
 			}
 		}
 	}

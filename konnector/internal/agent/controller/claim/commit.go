@@ -33,7 +33,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	}
 	b := r.baseFor(l, l.facts.Live)
 	b.Turns = r.turnOfCluster(l)
-	if err := b.Fits(); err != nil {
+	if err := b.Fits(u.GetAnnotations()); err != nil {
 		return nil, err
 	}
 	users := authorsOf(u)

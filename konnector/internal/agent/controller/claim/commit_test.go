@@ -2,11 +2,16 @@ package claim
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -66,6 +71,50 @@ func TestInputsWaitWhileMainIsReplacedOrTheClusterHasACopy(t *testing.T) {
 		l.view, l.answer.UID = c.view, "u1"
 		if _, ok := r.uidOfInputs(l); ok != c.want {
 			t.Errorf("%s: inputs are sent: %v, want %v", c.name, ok, c.want)
+		}
+	}
+}
+
+// noise is a text of n bytes that can hardly be compressed.
+func noise(n int) string {
+	data := make([]byte, n*3/4)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(data)
+	return base64.StdEncoding.EncodeToString(data)
+}
+
+// The API server bounds an object's annotations together, and kubectl apply keeps a copy of the
+// object among them. What is pushed without its base looks like somebody else's later.
+func TestL15_WhatHasNoRoomForItsBaseIsNotPushed(t *testing.T) {
+	t.Parallel()
+	large := version(noise(150 << 10))
+	for name, push := range map[string]func(w *gitWorld) error{
+		"an edit": func(w *gitWorld) error {
+			w.look.facts.Live = large
+			_, err := w.r.commit(t.Context(), w.look)
+			return err
+		},
+		"a proposal": func(w *gitWorld) error {
+			w.look.facts.Live = large
+			_, err := w.r.propose(t.Context(), w.look)
+			return err
+		},
+		"a merge": func(w *gitWorld) error {
+			w.look.facts.Merged = large
+			_, err := w.r.merge(t.Context(), w.look)
+			return err
+		},
+	} {
+		w := newGitWorld(t)
+		w.change(func(u *unstructured.Unstructured) {
+			u.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": noise(150 << 10)})
+		})
+		w.look.object, w.look.facts.Base = w.object(), version("small")
+		before := w.main.Snapshot().Head()
+		if err := push(w); !errors.Is(err, errTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now := w.remote.Head("main"); now != before || w.remote.Head(contract.ChangeBranch(key)) != "" {
+			t.Errorf("%s: it is pushed", name)
 		}
 	}
 }

@@ -19,7 +19,8 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		// The object's edits are in the file already.
 		return r.write(ctx, l, nil)
 	}
-	if err := r.tryOut(ctx, l, merged); err != nil {
+	tried, err := r.tryOut(ctx, l, merged)
+	if err != nil {
 		return nil, err
 	}
 	object, err := r.withFinalizer(ctx, l)
@@ -32,7 +33,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	b := r.baseFor(l, merged)
-	if err := b.Fits(); err != nil {
+	if err := b.Fits(tried.GetAnnotations()); err != nil {
 		return nil, err
 	}
 	users := authorsOf(object)
@@ -65,12 +66,13 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	return r.recordPushed(ctx, l, object, pushed, users)
 }
 
-// tryOut asks the API server whether it would take a version.
-func (r *reconciler) tryOut(ctx context.Context, l *look, version *contract.Claim) error {
+// tryOut asks the API server whether it would take a version, and returns the object that it
+// would have then.
+func (r *reconciler) tryOut(ctx context.Context, l *look, version *contract.Claim) (*unstructured.Unstructured, error) {
 	u := l.object.DeepCopy()
 	version.WriteTo(u, r.api().schema.Keys())
 	if err := r.client.Update(ctx, u, fieldOwner, client.DryRunAll); err != nil {
-		return l.refused(err, func(all *refusals, s metav1.Status) { all.merge = s.Message })
+		return nil, l.refused(err, func(all *refusals, s metav1.Status) { all.merge = s.Message })
 	}
-	return nil
+	return u, nil
 }

@@ -228,7 +228,7 @@ func (r *reconciler) proposalFor(l *look) (change, proposal, error) {
 	b := r.baseFor(l, l.facts.Live)
 	data, err := r.encode(l, l.facts.Live)
 	if err == nil {
-		err = b.Fits()
+		err = b.Fits(l.object.GetAnnotations())
 	}
 	if err != nil {
 		return c, p, err

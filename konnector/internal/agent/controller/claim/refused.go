@@ -29,18 +29,31 @@ type refusedError struct{ refusals }
 func (e *refusedError) Error() string { return "refused: " + e.file + e.merge + e.lost }
 
 // deniedError is the no of this cluster's admission control to a delete, or to what the konnector
-// notes on an object, in its words. It is for the claim's owner to know: without the note, nothing
-// goes on.
+// notes on an object, or that the object is not valid then, in the API server's words. It is for
+// the claim's owner to know: without the note, nothing goes on.
 type deniedError struct{ words string }
 
 func (e *deniedError) Error() string { return e.words }
 
-// denied turns the no of admission control into a deniedError.
+// denied turns an API server's no to what it was sent into a deniedError.
 func denied(err error) error {
-	if admission.Denied(err) {
+	if admission.Denied(err) || isInvalid(err) {
 		return &deniedError{err.Error()}
 	}
 	return err
+}
+
+// isInvalid reports whether an API server finds what it was sent invalid, or too large.
+func isInvalid(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
+		return true
+	}
+	return false
 }
 
 // refused is a no to what a file says.
@@ -56,12 +69,8 @@ func (l *look) refused(err error, note func(*refusals, metav1.Status)) error {
 		return err
 	}
 	s := status.Status()
-	switch s.Code {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
-	default:
-		if !admission.Denied(err) {
-			return moved(err)
-		}
+	if s.Code != http.StatusForbidden && !isInvalid(err) && !admission.Denied(err) {
+		return moved(err)
 	}
 	all := l.refusals
 	note(&all, s)

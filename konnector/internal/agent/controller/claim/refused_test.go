@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/test/fakeapi"
 )
@@ -37,5 +40,28 @@ func TestADenialIsARefusalWhateverItsCode(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "databases"}, "orders", errors.New("the object has been modified"))
 	if err := r.refused(inStep(), conflict); !errors.Is(err, errMoved) {
 		t.Errorf("another version: %v", err)
+	}
+}
+
+// What is wrong with an object stays so when it is sent again: only its author can help.
+func TestL15_WhatIsNotValidOnceItIsNotedIsTold(t *testing.T) {
+	t.Parallel()
+	for code, told := range map[int32]bool{
+		http.StatusBadRequest: true, http.StatusRequestEntityTooLarge: true, http.StatusUnprocessableEntity: true,
+		http.StatusForbidden: false, http.StatusTooManyRequests: false, http.StatusInternalServerError: false,
+	} {
+		w := newGitWorld(t)
+		w.r.client = newNotingClient(interceptor.NewClient(w.server, interceptor.Funcs{
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: "metadata.annotations: Too long"}}
+			},
+		}), &written{})
+		_, err := w.r.patch(t.Context(), w.object(), metadata{changedBy: new("")})
+		if err == nil || isTrouble(err) != told {
+			t.Errorf("%d: told: %v, want %v: %v", code, isTrouble(err), told, err)
+		}
+		if reason, message := explain(err); told && (reason != "Denied" || !strings.Contains(message, "Too long")) {
+			t.Errorf("%d: %s: %s", code, reason, message)
+		}
 	}
 }

@@ -67,7 +67,7 @@ const maxContent = 3 << 20
 const maxAnnotation = 192 << 10
 
 // ErrTooLarge says that a claim is too large for its base to fit beside it.
-var ErrTooLarge = errors.New("claim is too large to be kept in sync")
+var ErrTooLarge = errors.New("too large to be kept in step with Git")
 
 type annotation struct {
 	UID        types.UID `json:"uid"`
@@ -146,7 +146,7 @@ func (b *Base) Encode() (string, error) {
 		return "", fmt.Errorf("encode base: %w", err)
 	}
 	if len(out) > maxAnnotation {
-		return "", fmt.Errorf("encode base: %w: packed it has %d bytes, the most is %d", ErrTooLarge, len(out), maxAnnotation)
+		return "", fmt.Errorf("%w: packed it has %d bytes, the most is %d", ErrTooLarge, len(out), maxAnnotation)
 	}
 	return string(out), nil
 }

@@ -54,8 +54,8 @@ type Facts struct {
 	// NamespaceMissing says that the object's namespace does not exist. Where there is
 	// an object, it was left behind, and the API server changes nothing of it.
 	NamespaceMissing bool
-	// Refusal is why the API server does not take what the file says, in its
-	// own words.
+	// Refusal is why this cluster does not take what the file says, mostly in its API
+	// server's own words.
 	Refusal string
 	// MergeRefusal is why it does not take what a merge makes of both sides,
 	// LostRefusal why the version that lost cannot be brought back.

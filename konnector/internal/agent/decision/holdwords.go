@@ -30,7 +30,7 @@ func (f Facts) message(why Reason) string {
 	case NamespaceMissing:
 		return fmt.Sprintf("Namespace %s does not exist in this cluster: the object that %s orders cannot be created. Create the namespace, or remove the file from main.", f.Key.Namespace, file)
 	case FileRefused:
-		return fmt.Sprintf("This cluster's API server refuses %s: %s. Correct the file on main.", file, f.Refusal)
+		return fmt.Sprintf("This cluster refuses %s: %s. Correct the file on main.", file, f.Refusal)
 	case DeletedAndChanged:
 		return fmt.Sprintf("This object was deleted, but %s was changed on main since they last agreed. The service is kept. "+decide+": "+deleteOrRelease, file)
 	case FileCameBack:

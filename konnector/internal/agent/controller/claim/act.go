@@ -154,7 +154,7 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 	}
 	value, err := b.Encode()
 	if err != nil {
-		return nil, err
+		return nil, r.refused(l, err)
 	}
 	u := l.object.DeepCopy()
 	version.WriteTo(u, r.api().schema.Keys())
@@ -182,7 +182,7 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 	b.Generation = 1
 	value, err := b.Encode()
 	if err != nil {
-		return nil, err
+		return nil, r.refused(l, err)
 	}
 	u := l.facts.File.Object()
 	u.SetGroupVersionKind(r.api().Kind)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -68,7 +69,7 @@ func newGitWorld(t *testing.T) *gitWorld {
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w.server = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(w.look.object, namespace, postgresql()), interceptor.Funcs{
+	w.server = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(w.look.object, namespace, postgresql()).WithStatusSubresource(w.look.object), interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			var all client.UpdateOptions
 			if all.ApplyOptions(opts); len(all.DryRun) > 0 {
@@ -90,9 +91,11 @@ func newGitWorld(t *testing.T) *gitWorld {
 		ClusterID: cluster,
 	})
 	remote.Committer = person
+	noted := &written{}
 	w.r = &reconciler{
-		cached: w.server, live: w.server, client: newNotingClient(w.server, &written{}), recorder: &events.FakeRecorder{},
-		inputs: inputs.New(t.Context(), nil, w.server, nil), writes: budget.Budget{Most: maxWrites, Every: writeEvery},
+		cached: w.server, live: w.server, client: newNotingClient(w.server, noted), written: noted, recorder: &events.FakeRecorder{},
+		inputs: inputs.New(t.Context(), nil, w.server, nil), writes: budget.Budget{Most: maxWrites, Every: writeEvery}, statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
+		held: newHeldFiles(nil, func() {}), rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 	}
 	w.r.current.Store(&api)
 	w.look.object = w.object()

@@ -87,7 +87,7 @@ func explain(err error) (reason, message string) {
 		return "Denied", "This cluster's API server does not let the konnector write to this object: " + strings.TrimRight(denied.words, ".") + ". It is tried again by itself."
 	}
 	if errors.Is(err, errTooLarge) {
-		return "TooLarge", "This object is too large to be kept in step with Git: " + err.Error() + "."
+		return "TooLarge", "This claim is " + err.Error() + "."
 	}
 	return repository.Explain(err)
 }

@@ -13,8 +13,8 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// refusals are what the API server did not take a moment ago, in words for its
-// author; "" for what it was not asked, or has taken.
+// refusals are what this cluster did not take a moment ago, mostly in the API server's
+// words, for its author; "" for what was not tried, or was taken.
 type refusals struct {
 	// file is what the file says, merge what a merge makes of both sides, and
 	// lost the version that lost a conflict.
@@ -22,8 +22,8 @@ type refusals struct {
 	noNamespace       bool
 }
 
-// refusedError is the API server's answer to what it was to take, and what it had
-// answered before.
+// refusedError is the answer to what this cluster was to take, and what was answered
+// before.
 type refusedError struct{ refusals }
 
 func (e *refusedError) Error() string { return "refused: " + e.file + e.merge + e.lost }
@@ -56,8 +56,13 @@ func isInvalid(err error) bool {
 	return false
 }
 
-// refused is a no to what a file says.
+// refused is a no to what a file says, also where its base is too large.
 func (r *reconciler) refused(l *look, err error) error {
+	if errors.Is(err, errTooLarge) {
+		all := l.refusals
+		all.file = err.Error()
+		return &refusedError{all}
+	}
 	return l.refused(err, func(all *refusals, s metav1.Status) { all.file = r.words(l, s) })
 }
 

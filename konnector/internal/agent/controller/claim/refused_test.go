@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -40,6 +41,36 @@ func TestADenialIsARefusalWhateverItsCode(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "databases"}, "orders", errors.New("the object has been modified"))
 	if err := r.refused(inStep(), conflict); !errors.Is(err, errMoved) {
 		t.Errorf("another version: %v", err)
+	}
+}
+
+// By the contract such a file is a claim, so the control plane may order the service.
+func TestL15_AFileWhoseBaseHasNoRoomIsHeldAndTold(t *testing.T) {
+	t.Parallel()
+	data, err := contract.Encode(version(noise(300 << 10)))
+	if err != nil || contract.TooLarge(data) != "" {
+		t.Fatal(err, contract.TooLarge(data))
+	}
+	w := newGitWorld(t)
+	w.agreed()
+	w.write("main", key.Path(), data)
+	if _, err := w.main.Fetch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	result, err := w.r.bringInStep(t.Context(), key, w.object())
+	held := conditionIn(w.object(), conditionHeld)
+	if err != nil || result.RequeueAfter == 0 || held == nil || held.reason != "FileRefused" || !strings.Contains(held.message, "too large") {
+		t.Errorf("of an object: %v, %v, %+v", result, err, held)
+	}
+
+	u := w.object()
+	u.SetFinalizers(nil)
+	if err := errors.Join(w.server.Update(t.Context(), u), w.server.Delete(t.Context(), u)); err != nil {
+		t.Fatal(err)
+	}
+	result, err = w.r.bringInStep(t.Context(), key, nil)
+	if n, files := w.r.held.list(1); err != nil || result.RequeueAfter == 0 || n != 1 || files[0].Reason != "FileRefused" || !strings.Contains(files[0].Message, "too large") {
+		t.Errorf("without one: %v, %v, %+v", result, err, files)
 	}
 }
 

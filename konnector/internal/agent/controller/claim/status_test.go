@@ -122,8 +122,8 @@ func TestStatus(t *testing.T) {
 			want:    [6]string{"False CredentialRefused", "True Applied", "True Available", "False None", "False None", "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."},
 		}, {
 			name:    "too large",
-			trouble: fmt.Errorf("encode base: %w: 300000 bytes", base.ErrTooLarge),
-			want:    [6]string{"False TooLarge", "True Applied", "True Available", "False None", "False None", "This object is too large to be kept in step with Git: encode base: claim is too large to be kept in sync: 300000 bytes."},
+			trouble: fmt.Errorf("%w: 300000 bytes", base.ErrTooLarge),
+			want:    [6]string{"False TooLarge", "True Applied", "True Available", "False None", "False None", "This claim is too large to be kept in step with Git: 300000 bytes."},
 		}, {
 			name: "held with an edit",
 			change: func(l *look) {

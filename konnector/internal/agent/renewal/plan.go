@@ -101,12 +101,16 @@ func next(f facts) (step, time.Time) {
 	case !f.refused.IsZero() && !f.known.dead && f.kept.git.Password != "" && f.kept.git.Expires.IsZero() && f.renewed.Before(f.refused):
 		// The Git host let go of the one that it gave: another one comes with a renewal.
 		return renew, f.now
-	case f.known.dead || !f.refused.IsZero():
-		if at := f.known.at.Add(again); f.now.Before(at) {
-			return wait, at
-		}
-		return look, f.now
 	}
+	lookAt := f.known.at.Add(again)
+	looks := f.known.dead || !f.refused.IsZero()
+	switch {
+	case looks && !f.now.Before(lookAt):
+		return look, f.now
+	case f.known.dead:
+		return wait, lookAt
+	}
+	// What counts is renewed, though the Git host may refuse it: that may pass, and later.
 	at := due(f.known.expires, f.known.renewAfter, f.renewed, f.seed)
 	if !f.now.Before(at) {
 		return renew, f.now
@@ -117,6 +121,9 @@ func next(f facts) (step, time.Time) {
 		} else if gitAt.Before(at) {
 			at = gitAt
 		}
+	}
+	if looks && lookAt.Before(at) {
+		at = lookAt
 	}
 	return wait, at
 }

@@ -197,8 +197,13 @@ func (r *Reconciler) renewGit(ctx context.Context, b *backend.Backend, secret *c
 		return fmt.Errorf("renew the credential of the Git host: %w", err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("credential of the Git host renewed", "expires", git.Expires)
-	m.renewedGit, k.git = r.Now(), git
-	return r.write(ctx, secret, *k)
+	k.git = git
+	if err := r.write(ctx, secret, *k); err != nil {
+		return err
+	}
+	// What is refused is the one before, until the new one is written.
+	m.renewedGit = r.Now()
+	return nil
 }
 
 // confirm uses the new password for the first time, which ends the one before.

@@ -45,9 +45,12 @@ type world struct {
 	// lost has the backend's answers to renewals not arrive.
 	lost bool
 	// fail, if set, is what the API server answers to an update of the Secret
-	// that is meant.
-	fail  error
-	inUse string
+	// that is meant, and unwritten to one that is no dry run.
+	fail, unwritten error
+	// refused is since when the repository refuses the credential, which a Connection says that
+	// is read; zero if it does not.
+	refused time.Time
+	inUse   string
 	// git has the repository on a Git host of its own.
 	git bool
 	// gitIssued is how many times that gave another credential by itself.
@@ -77,12 +80,28 @@ func newWorld(t *testing.T) *world {
 			"username": []byte("konnector"), "password": []byte("first"), "expires": []byte(start.Add(90 * time.Hour).Format(time.RFC3339)), "other": []byte("kept"),
 		}},
 	))
-	c := interceptor.NewClient(w.api, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-		if w.fail != nil {
-			return w.fail
-		}
-		return c.Update(ctx, o, opts...)
-	}})
+	c := interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if conn, ok := o.(*v1alpha1.Connection); ok && !w.refused.IsZero() {
+				defer func() {
+					conn.Status.Conditions = append(conn.Status.Conditions, metav1.Condition{
+						Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "CredentialRefused", LastTransitionTime: metav1.NewTime(w.refused),
+					})
+				}()
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			var all client.UpdateOptions
+			switch all.ApplyOptions(opts); {
+			case w.fail != nil:
+				return w.fail
+			case w.unwritten != nil && len(all.DryRun) == 0:
+				return w.unwritten
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	})
 	w.Reconciler = &Reconciler{Client: c, Namespace: "gitbind-system", InUse: func(string) string { return w.inUse }, Now: func() time.Time { return w.now }}
 	return w
 }
@@ -374,19 +393,7 @@ func TestWhatEndsACredentialIsSaid(t *testing.T) {
 }
 
 // refuse has the repository refuse the credential from now on.
-func (w *world) refuse() {
-	w.t.Helper()
-	var conn v1alpha1.Connection
-	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
-		w.t.Fatal(err)
-	}
-	conn.Status.Conditions = append(conn.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "CredentialRefused", LastTransitionTime: metav1.NewTime(w.now),
-	})
-	if err := w.api.Status().Update(w.t.Context(), &conn); err != nil {
-		w.t.Fatal(err)
-	}
-}
+func (w *world) refuse() { w.refused = w.now }
 
 func TestARefusalIsLookedIntoAtOnce(t *testing.T) {
 	w := newWorld(t)
@@ -599,6 +606,71 @@ func TestWhatTheGitHostEndsByItselfIsRenewedAlone(t *testing.T) {
 	if w.asked() != 0 {
 		t.Errorf("the backend's own was renewed %d times", w.asked())
 	}
+}
+
+// What was not written is not in use: the token that the Secret has is the one that is refused.
+func TestATokenThatIsRefusedIsReplacedOnceItCanBeWritten(t *testing.T) {
+	for name, unwritten := range map[string]error{
+		"the API server is in trouble":     apierrors.NewInternalError(errors.New("no leader")),
+		"the Secret was changed meanwhile": apierrors.NewConflict(corev1.Resource("secrets"), "s", errors.New("the object has been modified")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.onGitHostForAnHour()
+			w.run()
+			w.refuse()
+			w.now = w.now.Add(time.Second)
+			w.run()
+			w.unwritten = unwritten
+			w.now = w.now.Add(w.run())
+			w.gitHolds("there", "git-first")
+			w.unwritten = nil
+			for range 3 {
+				w.now = w.now.Add(w.run())
+			}
+			w.gitHolds("there", fmt.Sprint("git-", w.gitIssued))
+			if w.gitIssued != 2 {
+				t.Errorf("%d tokens were issued", w.gitIssued)
+			}
+		})
+	}
+}
+
+// A host that refuses whatever it is shown, for longer than a token lasts, takes the one that is
+// kept when it is in order again.
+func TestWhatIsRefusedIsRenewedWhenItIsDue(t *testing.T) {
+	w := newWorld(t)
+	w.onGitHostForAnHour()
+	w.run()
+	w.refuse()
+	end := w.now.Add(10 * time.Hour)
+	for w.now.Before(end) {
+		w.now = w.now.Add(max(w.run(), time.Second))
+	}
+	// One at once, and then each time that 40 minutes and a little have passed.
+	if w.gitIssued < 14 || w.gitIssued > 16 {
+		t.Errorf("%d tokens were issued", w.gitIssued)
+	}
+	var s corev1.Secret
+	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		t.Fatal(err)
+	}
+	if k := read(&s); !w.now.Before(k.git.Expires) {
+		t.Errorf("at %s, it keeps one that has expired at %s", w.now, k.git.Expires)
+	}
+	if w.asked() != 0 {
+		t.Errorf("the backend's own was renewed %d times", w.asked())
+	}
+
+	// So is the backend's own.
+	w = newWorld(t)
+	w.run()
+	w.refuse()
+	w.now = w.now.Add(63 * time.Hour)
+	for range 3 {
+		w.now = w.now.Add(w.run())
+	}
+	w.holds("renewed-1", "first")
 }
 
 func errorsForbidden() error {

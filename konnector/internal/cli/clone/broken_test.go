@@ -149,7 +149,7 @@ func TestOfAHugeFileOnlyTheBeginningIsKept(t *testing.T) {
 	out := io.MultiReader(strings.NewReader("a blob 1073741824\n"), io.LimitReader(zeros{}, huge), strings.NewReader("\nb blob 2\nhi\n"))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	files, err := parseBatch(out)
+	files, err := ParseBatch(out)
 	runtime.ReadMemStats(&after)
 	if err != nil || len(files["a"]) != contract.MaxFileSize+1 || !bytes.Equal(files["b"], []byte("hi")) {
 		t.Errorf("%d bytes, %q, %v", len(files["a"]), files["b"], err)

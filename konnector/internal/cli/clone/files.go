@@ -17,7 +17,7 @@ import (
 type Entry struct {
 	Path string
 	Mode uint32
-	// Blob names the content.
+	// Blob names the content; "" for a submodule.
 	Blob string
 }
 
@@ -30,6 +30,11 @@ func (c *Clone) Files(ctx context.Context, path string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ParseTree(out)
+}
+
+// ParseTree reads what git ls-tree -r -z prints.
+func ParseTree(out []byte) ([]Entry, error) {
 	var entries []Entry
 	for line := range strings.SplitSeq(string(out), "\x00") {
 		head, path, ok := strings.Cut(line, "\t")
@@ -65,12 +70,12 @@ func (c *Clone) Read(ctx context.Context, blobs []string) (map[string][]byte, er
 	out, git := io.Pipe()
 	go func() { git.CloseWithError(c.runInto(ctx, strings.NewReader(names), git, "cat-file", "--batch")) }()
 	defer out.Close()
-	return parseBatch(out)
+	return ParseBatch(out)
 }
 
-// parseBatch reads "<blob> blob <size>\n<content>\n" again and again. It
+// ParseBatch reads what git cat-file --batch prints of blobs: "<blob> blob <size>\n<content>\n" again and again. It
 // keeps no more of a content than it gives: anybody may have put a huge file there.
-func parseBatch(out io.Reader) (map[string][]byte, error) {
+func ParseBatch(out io.Reader) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	r := bufio.NewReader(out)
 	for {

@@ -117,7 +117,7 @@ func (c *checker) check(ctx context.Context, f claimFile, r *report) error {
 		return err
 	}
 	r.Claims++
-	if before != nil && bytes.Equal(before, f.data) {
+	if before != nil && bytes.Equal(withoutCR(before), withoutCR(f.data)) {
 		return nil
 	}
 	claim, problem := c.decode(f.path, f.data)
@@ -146,6 +146,9 @@ func (c *checker) check(ctx context.Context, f claimFile, r *report) error {
 	}
 	return nil
 }
+
+// withoutCR has a text's lines end as git keeps them: in a work tree they may end otherwise.
+func withoutCR(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 // decode reads a claim as the agents do, with the defaults of its schema if that is known.
 func (c *checker) decode(path string, data []byte) (*contract.Claim, *contract.Problem) {

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/cli/clone"
 	"gitbind.dev/policies/evaluator"
 )
 
@@ -126,7 +126,7 @@ func (b *bases) of(ctx context.Context, f claimFile) ([]byte, error) {
 	all, ok := b.read[f.root]
 	if !ok {
 		var err error
-		if all, err = archive(ctx, f.root, b.revision); err != nil {
+		if all, err = filesAt(ctx, f.root, b.revision); err != nil {
 			return nil, err
 		}
 		if b.read == nil {
@@ -137,41 +137,48 @@ func (b *bases) of(ctx context.Context, f claimFile) ([]byte, error) {
 	return all[f.path], nil
 }
 
-// archive has all files below bindings/ of a revision.
-func archive(ctx context.Context, root, revision string) (map[string][]byte, error) {
+// filesAt has all files below bindings/ of a revision, as they are in it: what git makes of them
+// elsewhere is up to a .gitattributes, which may leave some out.
+func filesAt(ctx context.Context, root, revision string) (map[string][]byte, error) {
 	// A revision that looks like an option, or names a file, is none.
-	id, err := git(ctx, root, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
+	id, err := git(ctx, root, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if err != nil {
 		return nil, fmt.Errorf("--base %s: %s has no such revision; in CI, fetch it first (git fetch origin main)", revision, root)
 	}
-	commit := strings.TrimSpace(string(id))
-	if listed, err := git(ctx, root, "ls-tree", commit, contract.Root); err != nil || len(bytes.TrimSpace(listed)) == 0 {
-		return map[string][]byte{}, err
+	listed, err := git(ctx, root, nil, "ls-tree", "-r", "-z", strings.TrimSpace(string(id)), "--", contract.Root)
+	if err != nil {
+		return nil, err
 	}
-	data, err := git(ctx, root, "archive", "--format=tar", commit, contract.Root)
+	entries, err := clone.ParseTree(listed)
+	if err != nil {
+		return nil, err
+	}
+	entries = slices.DeleteFunc(entries, func(e clone.Entry) bool { return e.Mode&modeType != modeFile })
+	var names strings.Builder
+	for _, e := range entries {
+		names.WriteString(e.Blob + "\n")
+	}
+	out, err := git(ctx, root, strings.NewReader(names.String()), "cat-file", "--batch")
+	if err != nil {
+		return nil, err
+	}
+	contents, err := clone.ParseBatch(bytes.NewReader(out))
 	if err != nil {
 		return nil, err
 	}
 	all := map[string][]byte{}
-	for r := tar.NewReader(bytes.NewReader(data)); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("read %s: %w", revision, err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		if all[h.Name], err = io.ReadAll(r); err != nil {
-			return nil, fmt.Errorf("read %s: %w", revision, err)
-		}
+	for _, e := range entries {
+		all[e.Path] = contents[e.Blob]
 	}
+	return all, nil
 }
 
-func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
+// Of a mode of git, modeType says what it is of, and modeFile is that of a file, executable or not.
+const modeType, modeFile = 0o170000, 0o100000
+
+func git(ctx context.Context, dir string, in io.Reader, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Stdin = dir, in
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch {

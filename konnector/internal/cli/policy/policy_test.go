@@ -20,20 +20,20 @@ import (
 
 const library = "../../../../policies/library"
 
-// clone is a repository's, with a person's changes after its commit.
-type clone struct {
+// checkout is a work tree of a repository, with a person's changes after its commit.
+type checkout struct {
 	t   *testing.T
 	dir string
 }
 
-func newClone(t *testing.T) *clone {
-	c := &clone{t, t.TempDir()}
+func newCheckout(t *testing.T) *checkout {
+	c := &checkout{t, t.TempDir()}
 	c.git("init", "-q", "-b", "main")
 	c.write("README.md", "hello")
 	return c
 }
 
-func (c *clone) git(args ...string) {
+func (c *checkout) git(args ...string) {
 	c.t.Helper()
 	cmd := exec.CommandContext(c.t.Context(), "git", args...)
 	cmd.Dir = c.dir
@@ -43,9 +43,9 @@ func (c *clone) git(args ...string) {
 	}
 }
 
-func (c *clone) commit() { c.git("add", "-A"); c.git("commit", "-q", "-m", "x") }
+func (c *checkout) commit() { c.git("add", "-A"); c.git("commit", "-q", "-m", "x") }
 
-func (c *clone) write(path, content string) {
+func (c *checkout) write(path, content string) {
 	c.t.Helper()
 	path = filepath.Join(c.dir, path)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
@@ -59,12 +59,12 @@ func claim(name, plan string) string {
 	return "apiVersion: anynines.com/v1\nkind: PostgresqlInstance\nmetadata:\n  name: " + name + "\n  namespace: team-a\nspec:\n  service: a9s-postgresql13\n  plan: postgresql-single-" + plan + "\n"
 }
 
-func (c *clone) path(name string) string {
+func (c *checkout) path(name string) string {
 	return filepath.Join(c.dir, filepath.Dir(orders), name+".yaml")
 }
 
 // check gives the output and the error.
-func (c *clone) check(in CheckInput) (string, error) {
+func (c *checkout) check(in CheckInput) (string, error) {
 	c.t.Helper()
 	var out bytes.Buffer
 	in.Call = command.Call{Terminal: &terminal.Terminal{Out: &out}}
@@ -88,7 +88,7 @@ func code(err error) int {
 
 func TestCheckSaysWhatAChangeIsRefusedFor(t *testing.T) {
 	t.Parallel()
-	c := newClone(t)
+	c := newCheckout(t)
 	c.write(orders, claim("orders", "big"))
 	c.write("bindings/postgresqlinstances.anynines.com/request.yaml", "x")
 	c.commit()
@@ -122,6 +122,31 @@ func TestCheckSaysWhatAChangeIsRefusedFor(t *testing.T) {
 	}
 }
 
+// Who proposes a change may propose a .gitattributes before it.
+func TestWhatAClaimWasIsReadWhateverAttributesSay(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"", "clusters/east/"} {
+		for _, attributes := range []string{"", "bindings/** export-ignore", "bindings/** text eol=crlf", "*.yaml ident"} {
+			c := newCheckout(t)
+			c.write(folder+".gitattributes", attributes+"\n")
+			c.write(folder+orders, claim("orders", "big")+"# $Id$ $Format:%H$\n")
+			c.commit()
+			if out, err := c.check(CheckInput{Base: "main"}); err != nil || !strings.Contains(out, "1 claims, 0 of them judged") {
+				t.Errorf("%s%s: one that did not change, %v:\n%s", folder, attributes, err, out)
+			}
+			// Git gives it other ends of lines in the work tree of some people.
+			c.write(folder+orders, strings.ReplaceAll(claim("orders", "big")+"# $Id$ $Format:%H$\n", "\n", "\r\n"))
+			if out, err := c.check(CheckInput{Base: "main"}); err != nil || !strings.Contains(out, "1 claims, 0 of them judged") {
+				t.Errorf("%s%s: one of which only the ends of lines changed, %v:\n%s", folder, attributes, err, out)
+			}
+			c.write(folder+orders, claim("orders", "nano"))
+			if out, err := c.check(CheckInput{Base: "main"}); code(err) != 1 || !strings.Contains(out, "no-downgrade") {
+				t.Errorf("%s%s: %v:\n%s", folder, attributes, err, out)
+			}
+		}
+	}
+}
+
 func TestAClaimIsFoundWhateverFoldersAreCalled(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -139,7 +164,7 @@ func TestAClaimIsFoundWhateverFoldersAreCalled(t *testing.T) {
 
 func TestCheckFillsInTheDefaultsOfADefinition(t *testing.T) {
 	t.Parallel()
-	c := newClone(t)
+	c := newCheckout(t)
 	c.write(orders, strings.Replace(claim("orders", "nano"), "  plan: postgresql-single-nano\n", "", 1))
 	c.write("crd.yaml", `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -165,7 +190,7 @@ spec:
 
 func TestCheckRefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
-	c := newClone(t)
+	c := newCheckout(t)
 	c.write(orders, claim("orders", "nano"))
 	c.commit()
 	c.write("broken.yaml", "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\nspec: {matchConstraints: {resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: [CREATE], resources: ['*']}]}, validations: [{expression: request.userInfo.username == 'alice'}]}\n")
@@ -185,7 +210,7 @@ func TestCheckRefusesWhatItCannotDo(t *testing.T) {
 
 func TestReportsForPrograms(t *testing.T) {
 	t.Parallel()
-	c := newClone(t)
+	c := newCheckout(t)
 	c.write(orders, claim("orders", "big"))
 	for format, read := range map[string]func([]byte) (file string, line int, err error){
 		formatJSON: func(data []byte) (string, int, error) {

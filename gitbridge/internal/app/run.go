@@ -21,6 +21,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/events"
 	"gitbind.dev/gitbridge/internal/claimcache"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexport"
 	"gitbind.dev/gitbridge/internal/controller/apiserviceexporttemplate"
@@ -135,7 +136,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	bindings := &clusterbinding.Reconciler{
 		Client: mgr.GetClient(), Server: mgr.GetAPIReader(), Shard: o.Shard, Leases: &lease.Observer{Server: mgr.GetAPIReader(), Now: time.Now, Options: o.Lease}, BackendURL: o.BackendURL, RootCAs: roots,
 		Sessions: sessions, Claims: claims.of, Keys: signing.Public, Guard: elected.Guard, Metrics: numbers, Now: o.Now,
-		History: o.StatusHistory, Recorder: mgr.GetEventRecorder("gitbridge"),
+		History: o.StatusHistory, Recorder: events.Recorder{EventRecorder: mgr.GetEventRecorder("gitbridge")},
 		Began: func(s *session.Session) { go exports.Began(ctx, s) },
 	}
 	if o.SignCommits {

@@ -21,6 +21,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/events"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/konnector/internal/agent/budget"
@@ -87,6 +88,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	pool.OnChange(encrypted.Changed)
+	recorder := events.Recorder{EventRecorder: mgr.GetEventRecorder("konnector")}
 	bindings := &apiservicebinding.Reconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
@@ -95,14 +97,14 @@ func Run(ctx context.Context, o Options) error {
 
 		Rewrites: budget.Budget{Most: apiservicebinding.MaxRewrites, Every: apiservicebinding.RewriteEvery},
 		Now:      o.Now,
-		Recorder: mgr.GetEventRecorder("konnector"),
+		Recorder: recorder,
 	}
 	bindings.Claims = &claim.Controllers{
 		Config:   mgr.GetConfig(),
 		Cached:   mgr.GetCache(),
 		Live:     mgr.GetAPIReader(),
 		Client:   mgr.GetClient(),
-		Recorder: mgr.GetEventRecorder("konnector"),
+		Recorder: recorder,
 		Logger:   mgr.GetLogger(),
 		Workers:  o.Workers,
 		Metrics:  numbers,

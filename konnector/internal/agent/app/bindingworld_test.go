@@ -197,14 +197,14 @@ func (w *world) giveRights(binding string) []client.Object {
 	return rights
 }
 
-// eventSays looks for an Event on the binding.
-func (w *world) eventSays(reason, words string) error {
+// eventSays looks for an Event on an object of this name.
+func (w *world) eventSays(name, reason, words string) error {
 	list := &eventsv1.EventList{}
 	if err := w.client.List(w.Context(), list); err != nil {
 		return err
 	}
 	for _, e := range list.Items {
-		if e.Regarding.Name == w.binding && e.Reason == reason && strings.Contains(e.Note, words) {
+		if e.Regarding.Name == name && e.Reason == reason && strings.Contains(e.Note, words) {
 			return nil
 		}
 	}

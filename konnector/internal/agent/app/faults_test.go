@@ -117,11 +117,12 @@ func TestFileThatTheAPIServerRefusesChangesNothing(t *testing.T) {
 	w.apply("orders", spec("small"))
 	w.committed("orders")
 	w.writes.takeAll()
-	w.commit("orders", "service: a9s-postgresql13", "plan: enormous")
+	w.commit("orders", "service: a9s-postgresql13", "plan: enormous"+strings.Repeat("-very", 300))
 	m := w.conditionIs("orders", "Held", "FileRefused")
 	if !strings.Contains(m, "line 7") || !strings.Contains(m, "enormous") {
 		t.Errorf("it does not say what and where: %s", m)
 	}
+	w.eventually("an Event tells of it, as far as one may", func() error { return w.eventSays("orders", "FileRefused", "enormous-very") })
 	w.objectIs("orders", plan("small"))
 	if s, _, _ := condition(w.get("orders"), "Committed"); s != "True" {
 		t.Error("the object is not what was committed?")

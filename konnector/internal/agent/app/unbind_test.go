@@ -242,7 +242,7 @@ func TestWhatMayNotBeRemovedIsNamed(t *testing.T) {
 		return nil
 	})
 	w.noRequest()
-	w.eventually("an Event names what is left", func() error { return w.eventSays("NotRemoved", "CustomResourceDefinition "+w.binding) })
+	w.eventually("an Event names what is left", func() error { return w.eventSays(w.binding, "NotRemoved", "CustomResourceDefinition "+w.binding) })
 }
 
 // A push that takes request.yaml off main deletes the binding by the konnector's hand:

@@ -3,6 +3,7 @@
 package propose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,11 +50,7 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	p := clone.Proposal{Branch: in.Branch, Message: in.Message + "\n", Files: map[string][]byte{}}
-	if p.Branch == "" {
-		key := items[0].name.Key
-		p.Branch = contract.ChangesPrefix + key.Binding + "/" + key.Namespace + "/" + key.Name
-	}
+	p := clone.Proposal{Branch: in.branch(items), Message: in.Message + "\n", Files: map[string][]byte{}}
 	for _, i := range items {
 		path := i.name.Key.Path()
 		if _, twice := p.Files[path]; twice {
@@ -79,6 +76,11 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	return in.tell(connection, items, p.Branch, head, begun)
+}
+
+// branch is what the person named, or the claim's own, on which the konnector proposes, too.
+func (in Input) branch(items []item) string {
+	return cmp.Or(in.Branch, contract.ChangeBranch(items[0].name.Key))
 }
 
 // items reads what the person named.

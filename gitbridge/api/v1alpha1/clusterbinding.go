@@ -31,8 +31,9 @@ func (b *ClusterBinding) IsCopied() bool {
 }
 
 // RecreateEmptyAnnotation on a ClusterBinding names paths of main, or folders of
-// them, by commas or lines: what is missing of them on the control plane is made
-// again. A person sets it, and the bridge removes it when it has acted on it.
+// them, by commas or lines: what is missing of them on the control plane, when the
+// bridge reads it, is made again. A person sets it. The bridge has it name the paths
+// that are still to be made, and removes it after the last one.
 const RecreateEmptyAnnotation = "gitbind.dev/recreate-empty"
 
 // ClusterBinding is one app cluster, as the control plane knows it: who owns

@@ -6,8 +6,17 @@ import "gitbind.dev/gitbridge/contract"
 // nobody removed from main: many of those at once say more about the control
 // plane than about each.
 func (f Facts) Loss() bool {
-	return f.File != nil && !f.Held && f.wasApplied() && !f.removalBegan() && !f.Recreate &&
-		(f.Access == NotServed || f.Access == Granted && (f.Live == nil || f.Live.Terminating))
+	return f.File != nil && !f.Held && !f.removalBegan() && !f.Recreate && f.IsMissing()
+}
+
+// IsMissing reports whether the service that the answer tells of is gone, or goes.
+func (f Facts) IsMissing() bool {
+	return f.MayBeMissing() && (f.Access == NotServed || f.Access == Granted)
+}
+
+// MayBeMissing is IsMissing, also where the object cannot be seen.
+func (f Facts) MayBeMissing() bool {
+	return f.wasApplied() && (f.Access != Granted || f.Live == nil || f.Live.Terminating)
 }
 
 // WasLost says that the present answer says so already.

@@ -146,7 +146,7 @@ func New(o Options) *Session {
 	s.Removals.begun = s.Checkpoints.Begun
 	s.Stops = &Stops{changed: o.Changed, resume: s.resume, suspended: o.Suspended, resumed: make(chan struct{})}
 	s.mainAnswer = &mainAnswer{status: status, stops: s.Stops, news: make(chan struct{}, 1)}
-	s.Recreation = &Recreation{main: func() *store.Snapshot { return s.View().Main }, enqueue: o.Enqueue, changed: o.Changed}
+	s.Recreation = &Recreation{enqueue: o.Enqueue, changed: o.Changed}
 	s.Foreign = &Foreign{all: s.isAllAnswered, paths: map[string]bool{}}
 	return s
 }

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -100,36 +101,48 @@ func (f census) words() string {
 	}
 	return fmt.Sprintf("%d of %d services that were applied once are missing on the control plane, such as that of %s. Nothing is applied, deleted or answered. "+
 		"Restore the control plane's backup: this ends by itself when they are back. Or, for empty ones: kubectl gitbind approve --recreate-empty PATH, "+
-		"where a folder stands for all in it", len(f.missing), total, f.missing[0])
+		"where a folder stands for all in it that are missing now", len(f.missing), total, f.missing[0])
 }
 
 // census looks at every claim on main, as far as watching tells. What is lost
 // already, or to be made again, is not missing.
 func (c *Controller) census(ctx context.Context) (census, error) {
 	found := census{claims: map[string]int{}}
-	apis := map[string]exportedapi.API{}
+	apis := c.watchedOnce(ctx)
 	for e := range c.Session.View().Main.List(contract.Root) {
 		key, err := contract.ParsePath(e.Path)
 		if err != nil {
 			continue
 		}
 		found.claims[key.Binding]++
-		api, ok := apis[key.Binding]
-		if !ok {
-			if api, err = c.watched(ctx, key.Binding); err != nil {
-				return census{}, err
-			}
-			apis[key.Binding] = api
-		}
-		missing, err := c.isMissing(api, key)
+		f, err := c.lossFacts(apis, key)
 		if err != nil {
 			return census{}, err
 		}
-		if missing {
+		if f.Loss() && !decision.WasLost(f.Present) {
 			found.missing = append(found.missing, e.Path)
 		}
 	}
 	return found, nil
+}
+
+// watchedAPIs gives the API of a binding, as watched does.
+type watchedAPIs func(binding string) (exportedapi.API, error)
+
+// watchedOnce asks for each API once.
+func (c *Controller) watchedOnce(ctx context.Context) watchedAPIs {
+	known := map[string]exportedapi.API{}
+	return func(binding string) (exportedapi.API, error) {
+		api, ok := known[binding]
+		if ok {
+			return api, nil
+		}
+		api, err := c.watched(ctx, binding)
+		if err == nil {
+			known[binding] = api
+		}
+		return api, err
+	}
 }
 
 // watched is an API whose objects are known, or cannot be for long.
@@ -146,27 +159,75 @@ func (c *Controller) watched(ctx context.Context, binding string) (exportedapi.A
 	return api, err
 }
 
-func (c *Controller) isMissing(api exportedapi.API, key contract.Key) (bool, error) {
+// lossFacts are what is to be known of a claim on main for whether it is lost. Its answer is one
+// of them only if the object is not there.
+func (c *Controller) lossFacts(apis watchedAPIs, key contract.Key) (decision.Facts, error) {
 	path := key.Path()
-	f := decision.Facts{Path: path, Key: key, IsClaim: true, Access: api.Access, File: &decision.File{}, Recreate: c.Session.Recreation.Includes(path)}
+	f := decision.Facts{Path: path, Key: key, IsClaim: true, File: &decision.File{}, Recreate: c.Session.Recreation.Includes(path)}
+	api, err := apis(key.Binding)
+	if err != nil {
+		return f, err
+	}
+	f.Access = api.Access
 	if api.Access == decision.Granted {
 		u, err := c.Objects.Get(api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
 		if err != nil || u == nil && c.cache.isUnseen(path) {
-			return false, err
+			return f, err
 		}
 		f.Live = c.living(key, u)
 	} else if c.Session.Stops.IsUnchecked() && api.Access != decision.NotWatched {
 		// A control plane that was rebuilt has no exports yet.
 		f.Access = decision.NotServed
 	}
-	if f.Live != nil && !f.Live.Terminating {
+	if f.Live == nil || f.Live.Terminating {
+		f.Present, err = c.Session.Answers.Of(path)
+	}
+	return f, err
+}
+
+// takeApproval finds out what is missing of what a person wants made again, and reports
+// whether it did.
+func (c *Controller) takeApproval(ctx context.Context) (bool, error) {
+	approved := c.Session.Recreation.Open()
+	if approved == nil {
 		return false, nil
 	}
-	var err error
-	if f.Present, err = c.Session.Answers.Of(path); err != nil {
-		return false, err
+	var missing []string
+	apis := c.watchedOnce(ctx)
+	for e := range c.Session.View().Main.List(contract.Root) {
+		key, err := contract.ParsePath(e.Path)
+		if err != nil || !approved.Includes(e.Path) {
+			continue
+		}
+		f, err := c.lossFacts(apis, key)
+		if err != nil {
+			return false, err
+		}
+		// Of a folder, what cannot be seen is not missing. What is named itself waits until it
+		// can be.
+		if f.IsMissing() || f.MayBeMissing() && (approved.Names(e.Path) || decision.WasLost(f.Present)) {
+			missing = append(missing, e.Path)
+		}
 	}
-	return f.Loss() && !decision.WasLost(f.Present), nil
+	c.Session.Recreation.Take(approved, missing)
+	return true, nil
+}
+
+// dropRecreated has an approval end for what was made again by it, and for what main lacks.
+func (c *Controller) dropRecreated(ctx context.Context) {
+	var done []string
+	apis := c.watchedOnce(ctx)
+	main := c.Session.View().Main
+	for _, path := range c.Session.Recreation.Paths() {
+		key, err := contract.ParsePath(path)
+		if _, ok := main.Entry(path); ok && err == nil {
+			if f, err := c.lossFacts(apis, key); err != nil || f.MayBeMissing() {
+				continue
+			}
+		}
+		done = append(done, path)
+	}
+	c.Session.Recreation.Drop(done)
 }
 
 // watchLosses looks from time to time whether what was lost is back, and whether
@@ -176,53 +237,30 @@ func (c *Controller) watchLosses(ctx context.Context) {
 	tick := time.NewTicker(often)
 	defer tick.Stop()
 	var last time.Time
-	recreate := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if c.Session.View().Main == nil {
+		view := c.Session.View()
+		if view.Main == nil {
 			continue
 		}
-		wanted := c.Session.Recreation.Wanted()
-		if c.Session.Stops.IsSet() && (time.Since(last) >= seldom || wanted != recreate) {
-			last, recreate = time.Now(), wanted
+		var taken bool
+		var err error
+		if !view.Held {
+			taken, err = c.takeApproval(ctx)
+			c.dropRecreated(ctx)
+		}
+		if c.Session.Stops.IsSet() && (time.Since(last) >= seldom || taken) {
+			last = time.Now()
 			c.losses.mu.Lock()
-			err := c.judgeLosses(ctx)
+			err = errors.Join(err, c.judgeLosses(ctx))
 			c.losses.mu.Unlock()
-			if err != nil && ctx.Err() == nil {
-				c.Log.V(1).Info("It is not known yet which services are there", "cluster", c.Session.Cluster.ID, "reason", err.Error())
-			}
 		}
-		if wanted != "" && !c.Session.Stops.IsSet() && c.isRecreated(ctx) {
-			c.Session.Recreation.SetDone(wanted)
+		if err != nil && ctx.Err() == nil {
+			c.Log.V(1).Info("It is not known yet which services are there", "cluster", c.Session.Cluster.ID, "reason", err.Error())
 		}
 	}
-}
-
-// isRecreated reports whether nothing is missing any more of what is to be made
-// again.
-func (c *Controller) isRecreated(ctx context.Context) bool {
-	for e := range c.Session.View().Main.List(contract.Root) {
-		key, err := contract.ParsePath(e.Path)
-		if err != nil || !c.Session.Recreation.Includes(e.Path) {
-			continue
-		}
-		api, err := c.watched(ctx, key.Binding)
-		if err != nil || api.Access != decision.Granted {
-			return false
-		}
-		present, err := c.Session.Answers.Of(e.Path)
-		if err != nil || present == nil || present.Object == "" {
-			// It never was applied, so nothing of it is lost.
-			continue
-		}
-		u, err := c.Objects.Get(api.Kind, c.Session.Cluster.ClaimNamespace(key.Namespace), key.Name)
-		if err != nil || u == nil || u.GetDeletionTimestamp() != nil {
-			return false
-		}
-	}
-	return true
 }

@@ -63,6 +63,38 @@ func (f *fixture) settle(path string) (*contract.Status, []string) {
 	return answer, calls
 }
 
+// approve is an approval by a person.
+func (f *fixture) approve(list string) {
+	f.Helper()
+	f.Session.Recreation.Set(list)
+	f.approvedNow()
+}
+
+func (f *fixture) vanish(path string) {
+	f.Helper()
+	key, err := contract.ParsePath(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.set(key.Name, nil)
+}
+
+// restOfApproval has what is left of an approval written to its annotation.
+func (f *fixture) restOfApproval() string {
+	rest := f.Session.Recreation.Rest()
+	f.Session.Recreation.Set(rest)
+	return rest
+}
+
+// approvedNow has an approval taken up, and what was made again by it dropped.
+func (f *fixture) approvedNow() {
+	f.Helper()
+	if _, err := f.takeApproval(f.Context()); err != nil {
+		f.Fatal(err)
+	}
+	f.dropRecreated(f.Context())
+}
+
 func TestOneThatVanishedIsLostAndMadeAgainOnlyIfAPersonWantsIt(t *testing.T) {
 	f := start(t)
 	f.many(5)
@@ -73,22 +105,22 @@ func TestOneThatVanishedIsLostAndMadeAgainOnlyIfAPersonWantsIt(t *testing.T) {
 	if f.Session.Stops.Why() != nil {
 		t.Error("one is not many")
 	}
-	f.Session.Recreation.Set("bindings/other/,\n" + pathOf("db-1"))
+	f.approve("bindings/other/,\n" + pathOf("db-1"))
 	if answer, calls, _ := f.step(); answer.Result != contract.Lost || slices.Contains(calls, "apply") {
 		t.Errorf("another was approved: answer %+v, calls %v", answer, calls)
 	}
-	f.Session.Recreation.Set(f.path)
-	if f.isRecreated(t.Context()) {
-		t.Error("done before it is there")
+	f.approve(f.path)
+	if rest := f.restOfApproval(); rest != f.path {
+		t.Errorf("before it is there, there is left %q", rest)
 	}
 	if answer, calls, _ := f.step(); answer.Result != contract.Applied || !slices.Contains(calls, "apply") || f.sent.GetResourceVersion() != "0" {
 		t.Errorf("answer %+v, calls %v", answer, calls)
 	}
-	if !f.isRecreated(t.Context()) {
-		t.Error("not done")
-	}
 	// What was approved was approved once.
-	f.Session.Recreation.SetDone(f.path)
+	f.approvedNow()
+	if rest := f.restOfApproval(); rest != "" {
+		t.Errorf("when it is there, there is left %q", rest)
+	}
 	f.live = nil
 	if answer, calls := f.settle(f.path); answer.Result != contract.Lost || slices.Contains(calls, "apply") {
 		t.Errorf("answer %+v, calls %v", answer, calls)
@@ -145,7 +177,7 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 		if f.Session.Stops.Why() == nil {
 			t.Fatal("it goes on")
 		}
-		f.Session.Recreation.Set(contract.ClaimsPath(binding))
+		f.approve(contract.ClaimsPath(binding))
 		f.judge()
 		if f.Session.Stops.Why() != nil {
 			t.Fatal("it does not go on")
@@ -156,6 +188,88 @@ func TestWhenManyVanishNothingIsDone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One of them cannot be made, as its file is invalid by now: it waits alone.
+func TestAnApprovalOfAFolderIsForWhatWasMissingWhenItWasGiven(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	names := f.many(9)
+	invalid, made := pathOf(names[0]), pathOf(names[1])
+	for _, path := range []string{invalid, made} {
+		f.vanish(path)
+		if answer, _ := f.settle(path); answer.Result != contract.Lost {
+			t.Fatalf("answer %+v", answer)
+		}
+	}
+	f.pushAll(map[string]string{invalid: strings.ReplaceAll(manifest(names[0]), "plan:", "plam:"), pathOf("never"): manifest("never")})
+	f.follow()
+	f.approve(contract.ClaimsPath(binding))
+	for path, want := range map[string]contract.Result{invalid: contract.Invalid, made: contract.Applied} {
+		if answer, _, _ := f.stepAt(path); answer.Result != want {
+			t.Fatalf("answer %+v", answer)
+		}
+	}
+	f.approvedNow()
+	for _, process := range []string{"this one", "the next one"} {
+		rest := f.restOfApproval()
+		if rest != invalid {
+			t.Fatalf("%s: there is left %q", process, rest)
+		}
+		f.Session.Recreation.Set("")
+		f.approve(rest)
+	}
+
+	later := []string{made, pathOf(names[2]), pathOf(names[3]), pathOf(names[4])}
+	for _, path := range later {
+		f.vanish(path)
+	}
+	f.approvedNow()
+	for _, path := range later {
+		if answer, calls, _ := f.stepAt(path); slices.Contains(calls, "apply") {
+			t.Errorf("%s was made again, empty: %+v", path, answer)
+		}
+	}
+	f.now = f.now.Add(moreLossesWait)
+	f.stepAt(made)
+	if stop := f.Session.Stops.Why(); stop == nil || stop.Reason != "ControlPlaneLost" || !strings.Contains(stop.Message, "4 of 11") {
+		t.Errorf("stop %+v", stop)
+	}
+	f.Session.Stops.Set(nil)
+	f.pushAll(map[string]string{invalid: manifest(names[0])})
+	f.follow()
+	if answer, _, _ := f.stepAt(invalid); answer.Result != contract.Applied {
+		t.Errorf("when it can be made: %+v", answer)
+	}
+}
+
+// What cannot be seen is not missing for an approval of a folder. It is for one that names it, and
+// for what was told as lost.
+func TestAnApprovalWhileAnAPIIsNotGranted(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.many(5)
+	lost, named := pathOf("db-0"), pathOf("db-1")
+	f.vanish(lost)
+	f.settle(lost)
+	f.pushAll(map[string]string{pathOf("never"): manifest("never")})
+	f.follow()
+	f.access = decision.NotGranted
+	for _, test := range []struct{ list, want string }{
+		{contract.ClaimsPath(binding), lost},
+		{contract.Root + "/," + named, lost + "," + named},
+		{named + "\n" + pathOf("never"), named},
+	} {
+		f.approve(test.list)
+		if rest := f.restOfApproval(); rest != test.want {
+			t.Errorf("of %q there is left %q", test.list, rest)
+		}
+	}
+	f.access = ""
+	f.approvedNow()
+	if rest := f.restOfApproval(); rest != "" {
+		t.Errorf("once it is seen that %s is there, there is left %q", named, rest)
+	}
 }
 
 func TestWhatGoesOneAfterTheOtherIsManyToo(t *testing.T) {

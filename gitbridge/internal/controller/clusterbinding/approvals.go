@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +26,7 @@ func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.Cluste
 	f.session.Stops.Suspend(session.SuspendedBy(b))
 	// An approval counts once: one that stayed would count again when main, or
 	// the control plane, is set back to where it was.
-	var done []string
+	rest := map[string]any{}
 	commit := b.Annotations[v1alpha1.ApproveMainAnnotation]
 	var err error
 	if commit != "" || f.approved != "" {
@@ -35,7 +37,7 @@ func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.Cluste
 	if err == nil && isCommit(commit) {
 		var acted bool
 		if acted, err = f.session.IsApproved(ctx, store.Hash(commit)); acted {
-			done = append(done, v1alpha1.ApproveMainAnnotation)
+			rest[v1alpha1.ApproveMainAnnotation] = nil
 		}
 	}
 	if err != nil {
@@ -46,15 +48,19 @@ func (r *Reconciler) decide(ctx context.Context, f *follower, b *v1alpha1.Cluste
 		case err != nil:
 			errs = append(errs, fmt.Errorf("approve removals at %s: %w", commit, err))
 		case acted:
-			done = append(done, v1alpha1.ApproveRemovalsAnnotation)
+			rest[v1alpha1.ApproveRemovalsAnnotation] = nil
 		}
 	}
 	recreate := b.Annotations[v1alpha1.RecreateEmptyAnnotation]
 	f.session.Recreation.Set(recreate)
-	if f.session.Recreation.IsDone(recreate) {
-		done = append(done, v1alpha1.RecreateEmptyAnnotation)
+	switch left := f.session.Recreation.Rest(); left {
+	case recreate:
+	case "":
+		rest[v1alpha1.RecreateEmptyAnnotation] = nil
+	default:
+		rest[v1alpha1.RecreateEmptyAnnotation] = left
 	}
-	return errors.Join(append(errs, r.unset(ctx, b, done))...)
+	return errors.Join(append(errs, r.annotate(ctx, b, rest))...)
 }
 
 // isCommit is for what people write: a host need not be asked about all of it.
@@ -64,22 +70,18 @@ var commit = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=patch
 
-// unset removes annotations that were acted on, unless they say something else
-// by now.
-func (r *Reconciler) unset(ctx context.Context, b *v1alpha1.ClusterBinding, annotations []string) error {
-	if len(annotations) == 0 {
+// annotate writes what is left of approvals that were acted on, nil for nothing, unless they say
+// something else by now.
+func (r *Reconciler) annotate(ctx context.Context, b *v1alpha1.ClusterBinding, rest map[string]any) error {
+	if len(rest) == 0 {
 		return nil
 	}
-	values := map[string]any{}
-	for _, a := range annotations {
-		values[a] = nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": b.ResourceVersion, "annotations": values}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": b.ResourceVersion, "annotations": rest}})
 	if err != nil {
 		return err
 	}
 	if err := r.Client.Patch(ctx, b.DeepCopy(), client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(tenant.FieldOwner)); err != nil {
-		return fmt.Errorf("remove %s: %w", strings.Join(annotations, ", "), err)
+		return fmt.Errorf("write the rest of %s: %w", strings.Join(slices.Sorted(maps.Keys(rest)), ", "), err)
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 // Decide takes the next step.
 func Decide(f Facts) Decision {
 	switch {
+	case f.isUnread() && (f.Held || f.File == nil && f.Access == NotWatched):
+		// The answer would be the one of before.
+		return Decision{Effect: Leave}
 	case f.Held:
 		return answer(f.mirrored())
 	case !f.IsClaim && f.File == nil:

@@ -96,6 +96,8 @@ func applied(blob string) func(*Facts) { return present(contract.Applied, blob, 
 
 func deleting(f *Facts) { present(contract.Deleting, "", withObject)(f) }
 
+func unread(f *Facts) { f.Present = Unread(object) }
+
 // want is an answer in short: result, answers, object and a part of the message.
 type want struct {
 	effect       Effect
@@ -157,6 +159,17 @@ func TestDecide(t *testing.T) {
 		{"even one that was handed over", list(foreignLive, adopted, certain, present(contract.Held, "b1", asForeign), removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"and what was applied before it went", list(foreignLive, certain, applied("b1"), removed), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
 		{"held: nothing of it is shown", list(file, foreignLive, held, present(contract.Held, "b1", asForeign)), want{result: contract.Held, reason: contract.Foreign, blob: "b1", commit: seen, uid: "u1"}},
+
+		// The answer cannot be read.
+		{"what is there is answered again", list(file, live, unread), want{result: contract.Applied, blob: "b1", commit: head, object: object, status: true}},
+		{"an edit is applied", list(file, olderLive, unread), want{effect: Apply}},
+		{"what is not there may have been there", list(file, unread, certain), want{result: contract.Lost, blob: "b1", commit: head, object: object, message: "missing"}},
+		{"until a person wants it empty", list(file, unread, certain, recreate), want{effect: Apply}},
+		{"it is removed like others", list(live, unread, removed), want{effect: Delete}},
+		{"but only if it was", list(live, unread), want{result: contract.Held, reason: contract.NotRemoved, commit: head, object: object, status: true, message: "nothing was deleted"}},
+		{"also where nothing is there", list(unread, certain, unproven), want{result: contract.Held, reason: contract.NotRemoved, commit: head, object: object, message: "nothing was deleted"}},
+		{"while main is not followed it is left", list(file, live, unread, held), want{effect: Leave}},
+		{"and while it cannot be watched", list(unread, notWatched, removed), want{effect: Leave}},
 
 		// The right to bind the API is lost.
 		{"nothing new is ordered", list(file, unpermitted), want{result: contract.Held, reason: contract.NotPermitted, blob: "b1", commit: head, message: "may not bind"}},
@@ -287,7 +300,7 @@ func anyFacts(t *rapid.T) Facts {
 			pick("file", file, badFile), pick("live", live, olderLive, goingLive, foreignLive), pick("unpermitted", unpermitted), pick("certain", certain), pick("removal", removed, many, moved, unproven),
 			pick("recreate", recreate),
 			pick("held", held), pick("uid", uid), pick("access", notBound, notGranted, notServed, notWatched),
-			pick("present", present(results, blob), present(results, blob, withObject)),
+			pick("present", present(results, blob), present(results, blob, withObject), unread),
 		} {
 			change(f)
 		}
@@ -334,6 +347,16 @@ func TestWhatWasAppliedIsNotMadeAgain(t *testing.T) {
 		f := anyFacts(t)
 		if d := Decide(f); d.Effect == Apply && f.Live == nil && f.Present != nil && f.Present.Object != "" && f.Present.Result != contract.Gone && !f.Recreate {
 			t.Fatalf("makes again: %+v", f)
+		}
+	})
+}
+
+func TestWhatCountsForAnAnswerThatCannotBeReadIsNotWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFacts(t)
+		unread(&f)
+		if d := Decide(f); d.Effect == Nothing && (d.Answer == nil || d.Answer.Reason == contract.NotRemoved && d.Answer.Result != contract.Held) {
+			t.Fatalf("answers %+v: %+v", d.Answer, f)
 		}
 	})
 }

@@ -114,6 +114,8 @@ const (
 	Correct Effect = "Correct"
 	// Delete the object, and answer with Facts.Deleting.
 	Delete Effect = "Delete"
+	// Leave the answer as it is, and decide again later.
+	Leave Effect = "Leave"
 	// Hold the removal, which passed, until a person approves it, and decide again.
 	Hold Effect = "Hold"
 )

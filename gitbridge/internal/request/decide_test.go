@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/decision"
 )
 
 const (
@@ -70,6 +71,7 @@ func TestDecide(t *testing.T) {
 		{"the last claim went", Facts{Present: held(contract.ClaimsExist), Export: of}, Withdraw, "", "", "", ""},
 		{"there are still claims", Facts{Present: held(contract.ClaimsExist), Export: of, Claim: "team-a/orders"}, Nothing, contract.Held, contract.ClaimsExist, "", ""},
 		{"missing, and nobody removed it", Facts{Present: applied(contract.Orphan), Export: of}, Nothing, contract.Held, contract.NotRemoved, "Put the file back", ""},
+		{"missing, and its answer cannot be read", Facts{Present: decision.Unread(""), Export: of}, Nothing, contract.Held, contract.NotRemoved, "Put the file back", ""},
 		{"missing since a first contact", Facts{Present: held(contract.NotRemoved), Export: of, Removed: true}, Nothing, contract.Held, contract.NotRemoved, "Put the file back", ""},
 		{"removed, and never bound", Facts{Present: &contract.Status{Result: contract.Denied, Answers: contract.Answers{Blob: "b1", Commit: "c1"}}, Removed: true}, Nothing, "", "", "", ""},
 		{"main is not followed", Facts{Held: true, Present: applied(contract.Refuse), Export: of, Removed: true}, Nothing, contract.Applied, "", "", ""},

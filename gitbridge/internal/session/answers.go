@@ -6,28 +6,43 @@ import (
 
 	"gitbind.dev/gitbridge/claimdiff"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/store"
 )
 
 // Answers are what status says of the paths of main.
 type Answers struct {
 	status  *statusbranch.Branch
+	cluster tenant.Cluster
 	decoded contract.Statuses
 }
 
-// Of is the answer to a path, nil if there is none. The error is that it cannot be read.
-func (a *Answers) Of(path string) (*contract.Status, error) {
-	present, _, err := a.Seen(path)
-	return present, err
+// Of is the answer to a path, nil if there is none, and decision.Unread if it cannot be read.
+func (a *Answers) Of(path string) *contract.Status {
+	present, _ := a.Seen(path)
+	return present
 }
 
 // Seen is Of with the blob of the answer, "" for none: for an answer that is decided on it.
-func (a *Answers) Seen(path string) (present *contract.Status, blob store.Hash, err error) {
+func (a *Answers) Seen(path string) (present *contract.Status, blob store.Hash) {
 	status := a.status.Snapshot()
 	entry, _ := status.Entry(contract.StatusPath(path))
-	present, err = a.in(status, path)
-	return present, entry.Hash, err
+	present, err := a.in(status, path)
+	if err != nil {
+		object := ""
+		if key, err := contract.ParsePath(path); err == nil {
+			object = a.cluster.ClaimNamespace(key.Namespace) + "/" + key.Name
+		}
+		present = decision.Unread(object)
+	}
+	return present, entry.Hash
+}
+
+// read is Of, with an error where the answer cannot be read.
+func (a *Answers) read(path string) (*contract.Status, error) {
+	return a.in(a.status.Snapshot(), path)
 }
 
 func (a *Answers) in(status *store.Snapshot, path string) (*contract.Status, error) {
@@ -40,17 +55,17 @@ func (a *Answers) in(status *store.Snapshot, path string) (*contract.Status, err
 
 // Say reports whether status is known to say this of a path, nil for nothing: after a start
 // that is so of nearly all paths, and to compare files would take ten times as long.
-func (a *Answers) Say(path string, answer *contract.Status) (bool, error) {
-	present, err := a.Of(path)
-	if a.status.IsDoubtful(contract.StatusPath(path)) {
-		return false, err
-	}
-	if err != nil || present == nil || answer == nil {
-		return err == nil && present == nil && answer == nil, err
+func (a *Answers) Say(path string, answer *contract.Status) bool {
+	present, err := a.read(path)
+	switch {
+	case err != nil, a.status.IsDoubtful(contract.StatusPath(path)):
+		return false
+	case present == nil || answer == nil:
+		return present == nil && answer == nil
 	}
 	this := *answer
 	this.APIVersion, this.Kind = present.APIVersion, present.Kind
-	return reflect.DeepEqual(*present, this), nil
+	return reflect.DeepEqual(*present, this)
 }
 
 // has reports whether status says anything of a path.

@@ -57,7 +57,7 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 			case err != nil:
 			case c.New == nil:
 				removed = append(removed, c.Path)
-				if present, err := r.answers.Of(c.Path); err == nil && present != nil {
+				if present, err := r.answers.read(c.Path); err == nil && present != nil {
 					j.outdated[c.Path] = present.Answers.Blob != string(c.Old.Hash)
 				}
 			case c.Old == nil:
@@ -88,7 +88,7 @@ func (r *Removals) askGuard(ctx context.Context, j *judged, main *store.Snapshot
 		if j.afterStart && rules.HasPassed(path) {
 			return false
 		}
-		present, err := r.answers.Of(path)
+		present, err := r.answers.read(path)
 		return err != nil || matters(present) || j.outdated[path]
 	}
 	read, concerned := r.branch.Commits(commits), map[string]bool{}
@@ -130,7 +130,7 @@ func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, pa
 		if known, _ := r.known(other); known != nil || other == path {
 			continue
 		}
-		if present, err := r.answers.Of(other); err == nil && (present == nil || present.Result == contract.Gone) {
+		if present, err := r.answers.read(other); err == nil && (present == nil || present.Result == contract.Gone) {
 			all[other] = Seen{Applied: applied}
 		}
 	}

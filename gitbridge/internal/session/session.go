@@ -133,7 +133,7 @@ func New(o Options) *Session {
 	}
 	status := statusbranch.New(o.Status, o.Now)
 	s := &Session{
-		Cluster: o.Cluster, Status: status, Answers: &Answers{status: status}, options: o,
+		Cluster: o.Cluster, Status: status, Answers: &Answers{status: status, cluster: o.Cluster}, options: o,
 		opened: make(chan struct{}), approved: o.Approved, uids: map[string]string{}, objectsKnown: known,
 	}
 	s.life, s.end = context.WithCancel(context.Background())

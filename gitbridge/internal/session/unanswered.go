@@ -111,7 +111,7 @@ func (r *Removals) since() guard.Since {
 		all = o.Commit
 	}
 	return func(path string) []string {
-		present, err := r.answers.Of(path)
+		present, err := r.answers.read(path)
 		switch {
 		case err != nil || present == nil:
 			return nil

@@ -74,15 +74,18 @@ func (b *Branch) Snapshot() *store.Snapshot { return b.git.Snapshot() }
 
 // Says reports whether the branch is known to have exactly this at a path; nil is that there is
 // no file.
-func (b *Branch) Says(path string, data []byte) (bool, error) {
-	if b.IsDoubtful(path) {
-		return false, nil
+func (b *Branch) Says(path string, data []byte) bool {
+	return !b.IsDoubtful(path) && says(b.Snapshot(), path, data)
+}
+
+// says reports whether a tree has exactly this at a path, nil for no file. A file that somebody
+// else made too large to be read is another one.
+func says(r Reader, path string, data []byte) bool {
+	present, err := r.Read(path)
+	if err != nil {
+		return data == nil && errors.Is(err, store.ErrNotExist)
 	}
-	present, err := b.Snapshot().Read(path)
-	if errors.Is(err, store.ErrNotExist) {
-		return data == nil, nil
-	}
-	return data != nil && bytes.Equal(present, data), err
+	return data != nil && bytes.Equal(present, data)
 }
 
 // IsDoubtful reports whether it is not known if the last write of a path landed. Until one is
@@ -318,11 +321,8 @@ func (b *Branch) applyTo(t *store.Tree, start bool, change func(*store.Tree) (bo
 }
 
 func put(t *store.Tree, path string, data []byte) (changed bool, err error) {
-	present, err := t.Read(path)
 	switch {
-	case err != nil && !errors.Is(err, store.ErrNotExist):
-		return false, err
-	case data == nil && err != nil, data != nil && err == nil && bytes.Equal(present, data):
+	case says(t, path, data):
 		return false, nil
 	case data == nil:
 		return true, t.Remove(path)

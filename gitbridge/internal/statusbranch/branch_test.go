@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +16,9 @@ import (
 	"gitbind.dev/gitbridge/internal/progress"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/gitstore"
 	"gitbind.dev/gitbridge/store/memstore"
+	"gitbind.dev/test/githost"
 )
 
 type fixture struct {
@@ -407,12 +411,55 @@ func TestAWriteWithoutAReplyIsDoubtedUntilOneIsAcknowledged(t *testing.T) {
 		t.Fatal("no error")
 	}
 	f.remote.SetFault(nil)
-	if same, err := f.branch.Says("a", nil); same || err != nil || !f.branch.IsDoubtful("a") {
-		t.Errorf("says none: %t, %v", same, err)
+	if f.branch.Says("a", nil) || !f.branch.IsDoubtful("a") {
+		t.Error("it is not doubted")
 	}
 	pushes := f.remote.Pushes()
 	f.write(change)
-	if same, err := f.branch.Says("a", change.Data); !same || err != nil || f.remote.Pushes() != pushes {
-		t.Errorf("says it: %t, %v, after %d pushes more", same, err, f.remote.Pushes()-pushes)
+	if !f.branch.Says("a", change.Data) || f.remote.Pushes() != pushes {
+		t.Errorf("it is doubted, after %d pushes more", f.remote.Pushes()-pushes)
+	}
+}
+
+func TestAFileTooLargeToBeReadIsWrittenOver(t *testing.T) {
+	t.Parallel()
+	host := githost.New(t)
+	host.Create("r", "secret")
+	repository, err := gitstore.Open(gitstore.Options{URL: host.URL("r"), Credentials: func(context.Context) (user, password string, err error) { return "bridge", "secret", nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	git := repository.Branch("status")
+	f := &fixture{T: t, git: git, branch: statusbranch.New(git, time.Now)}
+	f.branch.Open("e1", contract.Observed{}, 0)
+	if err := f.branch.Start(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, make([]byte, store.MaxFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	blob := host.Run("r", "hash-object", "-w", large)
+	for _, data := range [][]byte{[]byte("small"), nil} {
+		tree := host.Run("r", "ls-tree", "status", "observed.yaml") + "\n100644 blob " + blob + "\ta\n"
+		mktree := host.Command("r", "mktree")
+		mktree.Stdin = strings.NewReader(tree)
+		made, err := mktree.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		host.Run("r", "update-ref", "refs/heads/status", host.Run("r", "commit-tree", "-p", "status", "-m", "large", strings.TrimSpace(string(made))))
+		s, err := git.Fetch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, _ := s.Entry("a")
+		if f.branch.Says("a", data) {
+			t.Errorf("it is taken for %q", data)
+		}
+		f.write(statusbranch.Change{Path: "a", Data: data, Was: &was.Hash, Subject: "status: a"})
+		if !f.branch.Says("a", data) {
+			t.Errorf("%q is not written", data)
+		}
 	}
 }

@@ -59,6 +59,8 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 		return c.correct(ctx, s)
 	case decision.Delete:
 		return c.remove(ctx, s)
+	case decision.Leave:
+		return outcome{wait: lookUnwatched}, nil
 	case decision.Hold:
 		held := c.Session.Removals.HoldLeft(s.Path, s.Key.Binding)
 		s.Removal = &held
@@ -78,7 +80,8 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 	}
 }
 
-// lookUnwatched is how often a claim is looked at whose kind cannot be watched.
+// lookUnwatched is how often a claim is looked at whose kind cannot be watched, or whose answer
+// cannot be read.
 const lookUnwatched = time.Minute
 
 // ask decides on what the API server itself has.

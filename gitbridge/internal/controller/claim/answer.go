@@ -51,20 +51,21 @@ func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []sta
 	if !s.Held {
 		change.Answers, change.As = s.Path, s.view.Generation
 	}
-	same, err := c.Session.Answers.Say(s.Path, answer)
-	if err == nil && answer != nil && (!same || len(beside) > 0) {
-		change.Data, err = encode(answer)
+	same := c.Session.Answers.Say(s.Path, answer)
+	if answer != nil && (!same || len(beside) > 0) {
+		var err error
+		if change.Data, err = encode(answer); err != nil {
+			return 0, err
+		}
 		change.Since = answer.Since
 	}
-	if err == nil && !same {
-		same, err = c.Session.Status.Says(change.Path, change.Data)
-	}
-	if err != nil || same && len(beside) == 0 {
-		if same && change.Answers != "" {
+	same = same || c.Session.Status.Says(change.Path, change.Data)
+	if same && len(beside) == 0 {
+		if change.Answers != "" {
 			c.Session.Status.Done(s.Path, s.view.Generation)
 			c.Session.Answered(s.Path, answer)
 		}
-		return 0, err
+		return 0, nil
 	}
 	if same {
 		change.Subject = "status: Secrets of " + s.Key.String()

@@ -84,9 +84,7 @@ func (c *Controller) propose(ctx context.Context, p session.Proposed) (*step, *c
 	case !isThere:
 		return s, nil, notTried("the control plane has nothing of namespace " + s.Key.Namespace + " yet: it is made for the first claim")
 	}
-	if s.Present, err = c.Session.Answers.Of(s.Path); err != nil {
-		return s, nil, err
-	}
+	s.Present = c.Session.Answers.Of(s.Path)
 	if s.found, err = c.fetch(ctx, s); err != nil {
 		return s, nil, err
 	}

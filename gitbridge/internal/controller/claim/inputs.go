@@ -45,8 +45,8 @@ func (c *Controller) allInputs() iter.Seq2[contract.Key, *contract.Inputs] {
 			if err != nil {
 				continue
 			}
-			answer, err := c.Session.Answers.Of(e.Path)
-			if err != nil || answer == nil || answer.Inputs == nil {
+			answer := c.Session.Answers.Of(e.Path)
+			if answer == nil || answer.Inputs == nil {
 				continue
 			}
 			if said[key] = true; !yield(key, answer.Inputs) {

@@ -58,9 +58,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string, r
 	if s.Key, err = contract.ParsePath(path); err == nil {
 		s.IsClaim = true
 	}
-	if s.Present, s.was, err = c.Session.Answers.Seen(path); err != nil {
-		return nil, err
-	}
+	s.Present, s.was = c.Session.Answers.Seen(path)
 	s.UID = c.Session.UID(path)
 	entry, exists := view.Main.Entry(path)
 	if !s.IsClaim {

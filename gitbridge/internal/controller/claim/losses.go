@@ -180,9 +180,9 @@ func (c *Controller) lossFacts(apis watchedAPIs, key contract.Key) (decision.Fac
 		f.Access = decision.NotServed
 	}
 	if f.Live == nil || f.Live.Terminating {
-		f.Present, err = c.Session.Answers.Of(path)
+		f.Present = c.Session.Answers.Of(path)
 	}
-	return f, err
+	return f, nil
 }
 
 // takeApproval finds out what is missing of what a person wants made again, and reports

@@ -13,6 +13,7 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -614,5 +615,79 @@ func TestNothingIsMadeAgainForAnAnswerThatIsAnotherOneByNow(t *testing.T) {
 	f.calls = nil
 	if o, err := f.act(t.Context(), s); err == nil || slices.Contains(f.calls, "apply") {
 		t.Errorf("outcome %+v, calls %v", o, f.calls)
+	}
+}
+
+// Somebody else wrote to the branch, and left observed.yaml alone.
+func (f *fixture) garble(path, content string) {
+	f.Helper()
+	_, err := f.remote.Branch("status").Update(f.Context(), store.Edit{
+		Author: store.Signature{Name: "alice", Email: "a@example.org"}, Subject: "merge",
+		Apply: func(t *store.Tree) error { return t.Write(contract.StatusPath(path), []byte(content)) },
+	})
+	if err == nil {
+		_, err = f.status.Fetch(f.Context())
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func TestAnAnswerThatCannotBeReadKeepsNothingFromItsClaim(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"a conflict": "<<<<<<< HEAD\n", "another kind": "apiVersion: v1\nkind: ConfigMap\n", "nothing": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			f.step()
+			f.garble(f.path, content)
+			f.push(strings.ReplaceAll(good, "nano", "small"))
+			f.follow()
+			if answer, calls, wait := f.step(); answer == nil || answer.Result != contract.Applied || !slices.Equal(calls, []string{"apply"}) || wait > 0 {
+				t.Fatalf("an edit: answer %+v, calls %v, again after %s", answer, calls, wait)
+			}
+			f.garble(f.path, content)
+			f.live = nil
+			if answer, calls, _ := f.step(); answer == nil || answer.Result != contract.Lost || answer.Object != "gb-k3x9d2abqw-team-a/orders" || slices.Contains(calls, "apply") {
+				t.Errorf("a loss: answer %+v, calls %v", answer, calls)
+			}
+		})
+	}
+}
+
+// They may have been there, and may not.
+func TestAnswersThatCannotBeReadKeepNoLossFromBeingTold(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	names := f.many(9)
+	for _, name := range names {
+		f.vanish(pathOf(name))
+	}
+	for _, name := range names[1:] {
+		f.garble(pathOf(name), "<<<<<<< HEAD\n")
+	}
+	if answer, _ := f.settle(pathOf(names[0])); answer == nil || answer.Result != contract.Lost {
+		t.Errorf("answer %+v", answer)
+	}
+	if stop := f.Session.Stops.Why(); stop != nil {
+		t.Errorf("stop %+v", stop)
+	}
+}
+
+func TestAClaimWhoseAnswerCannotBeReadGoesOnlyByItsRemoval(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.step()
+	f.garble(f.path, "<<<<<<< HEAD\n")
+	f.push("")
+	f.follow()
+	if answer, calls, _ := f.step(); answer == nil || answer.Result != contract.Deleting || !slices.Contains(calls, "delete") {
+		t.Errorf("removed: answer %+v, calls %v", answer, calls)
+	}
+	f.live = nil
+	never := pathOf("never")
+	f.garble(never, "<<<<<<< HEAD\n")
+	if answer, calls, _ := f.stepAt(never); answer == nil || answer.Result != contract.Held || answer.Reason != contract.NotRemoved || slices.Contains(calls, "delete") {
+		t.Errorf("not removed: answer %+v, calls %v", answer, calls)
 	}
 }

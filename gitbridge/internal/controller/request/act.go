@@ -98,11 +98,9 @@ func (c *Controller) answer(ctx context.Context, s *step, answer *contract.Statu
 		}
 		change.Subject = fmt.Sprintf("status: %s request for %s", answer.Result, s.Binding)
 	}
-	if same, err := c.Session.Status.Says(change.Path, change.Data); err != nil || same {
-		if same {
-			c.Session.Status.Done(s.Path, s.view.Generation)
-		}
-		return err
+	if c.Session.Status.Says(change.Path, change.Data) {
+		c.Session.Status.Done(s.Path, s.view.Generation)
+		return nil
 	}
 	return c.Session.Answer(ctx, s.view, change)
 }

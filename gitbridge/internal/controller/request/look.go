@@ -41,10 +41,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string) (
 	s := &step{view: view, apis: map[string]v1alpha1.ExportedAPI{}}
 	s.Path, s.Binding, s.Head = path, binding, string(view.Main.Head())
 	s.ServiceAccount = cluster.Namespace + ":" + v1alpha1.TenantServiceAccount
-	var err error
-	if s.Present, s.was, err = c.Session.Answers.Seen(path); err != nil {
-		return nil, err
-	}
+	s.Present, s.was = c.Session.Answers.Seen(path)
 	if err := c.findExport(ctx, s); err != nil {
 		return nil, err
 	}
@@ -183,11 +180,7 @@ func (c *Controller) remaining(ctx context.Context, s *step) (string, error) {
 		if err != nil {
 			continue
 		}
-		answer, err := c.Session.Answers.Of(e.Path)
-		if err != nil {
-			return "", err
-		}
-		if answer != nil && answer.Object != "" && answer.Result != contract.Gone {
+		if answer := c.Session.Answers.Of(e.Path); answer != nil && answer.Object != "" && answer.Result != contract.Gone {
 			return key.Namespace + "/" + key.Name, nil
 		}
 	}

@@ -51,3 +51,21 @@ func TestAClaimRemainsThatHasAnObjectThoughStatusSaysNothingOfIt(t *testing.T) {
 		t.Errorf("of which no version is served: %q, %v", claim, err)
 	}
 }
+
+func TestAClaimRemainsWhoseAnswerCannotBeRead(t *testing.T) {
+	t.Parallel()
+	key := contract.Key{Binding: "caches.example.org", Namespace: "team-a", Name: "orders"}
+	remote := memstore.New()
+	status := remote.Branch("status")
+	_, err := status.Update(t.Context(), store.Edit{
+		Author: store.Signature{Name: "alice", Email: "a@example.org"}, Subject: "merge",
+		Apply: func(t *store.Tree) error { return t.Write(contract.StatusPath(key.Path()), []byte("<<<<<<< HEAD\n")) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{Session: session.New(session.Options{Main: remote.Branch("main"), Status: status, Now: time.Now})}
+	if claim, err := c.remaining(t.Context(), &step{Facts: decide.Facts{Binding: key.Binding}}); claim != "team-a/orders" || err != nil {
+		t.Errorf("remains %q, %v", claim, err)
+	}
+}

@@ -63,6 +63,19 @@ func Decode(f File, kind string) (*Claim, error) {
 	return d.claim(key, kind, doc, object)
 }
 
+// NameIn is the name that the object in a file says it has, wherever the file lies; false where
+// there is none, or it cannot be read.
+func NameIn(f File) (namespace, name string, ok bool) {
+	_, object, err := decoder{file: f.Path}.object(f)
+	if err != nil {
+		return "", "", false
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	namespace, _ = meta["namespace"].(string)
+	name, ok = meta["name"].(string)
+	return namespace, name, ok
+}
+
 // decoder reads one file.
 type decoder struct {
 	file string

@@ -177,3 +177,25 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestNameIn(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		data, namespace, name string
+		ok                    bool
+	}{
+		"a claim":          {"metadata: {name: orders, namespace: team-a}", "team-a", "orders", true},
+		"no namespace":     {"metadata: {name: orders}", "", "orders", true},
+		"no name":          {"metadata: {namespace: team-a}", "team-a", "", false},
+		"a name like 1":    {"metadata: {name: 1}", "", "", false},
+		"no metadata":      {"kind: A", "", "", false},
+		"no object":        {"- a", "", "", false},
+		"no YAML":          {"metadata: {", "", "", false},
+		"what is expanded": {"a: &a {name: orders}\nmetadata: *a", "", "", false},
+	} {
+		namespace, in, ok := NameIn(File{Path: "archive/orders.yaml", Data: []byte(test.data)})
+		if namespace != test.namespace || in != test.name || ok != test.ok {
+			t.Errorf("%s: %q %q %v", name, namespace, in, ok)
+		}
+	}
+}

@@ -184,7 +184,8 @@ type ConnectionStatus struct {
 	Removals []Removal `json:"removals,omitempty"`
 
 	// Moves are claim files that were seen to move: their claims are not deleted
-	// for it.
+	// for it. Of an API with more than are kept, the folder of its claims is both
+	// from and to, and stands for all of its files that are missing.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	Moves []Move `json:"moves,omitempty"`

@@ -3,10 +3,13 @@ package repository
 import (
 	"context"
 	"fmt"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 )
@@ -29,8 +32,29 @@ type Checkpoint struct {
 	Approved Approved
 }
 
-// Move is a claim's file that went from one path to another.
+// Move is a claim's file that went from one path to another. With the folder of a binding's
+// claims as both, which ends in a slash, it is each of its files that is gone.
 type Move struct{ From, To string }
+
+func (m Move) isOfAll() bool { return m.From == m.To }
+
+// isOf reports whether it is one of a claim's file.
+func (m Move) isOf(path string) bool {
+	return m.From == path || m.isOfAll() && strings.HasPrefix(path, m.From)
+}
+
+// isThere reports whether a head of main has the file still that it went to.
+func (m Move) isThere(main *store.Snapshot) bool {
+	_, there := main.Entry(m.To)
+	return there || m.isOfAll()
+}
+
+func (m Move) binding() string {
+	if key, err := contract.ParsePath(m.From); err == nil {
+		return key.Binding
+	}
+	return path.Base(path.Dir(path.Dir(m.From)))
+}
 
 // Approved are approvals as they were acted on.
 type Approved struct {

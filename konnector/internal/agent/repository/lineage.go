@@ -19,6 +19,8 @@ type Lineage struct {
 	checkpoints *Checkpoints
 	// changed is told that another head was judged, and what was found of the one before.
 	changed func(before, now *accepted)
+	// noteStep saves what moved with a step of main: that of Removals.
+	noteStep func(ctx context.Context, old, main *store.Snapshot, changes []store.Change, passed []store.Commit) error
 
 	commits *guard.Lineage
 	// accepting is held while a new head is judged.
@@ -49,8 +51,8 @@ type step struct {
 // maxRecent is how many heads are remembered.
 const maxRecent = 64
 
-func newLineage(main facts.Main, checkpoints *Checkpoints, changed func(before, now *accepted)) *Lineage {
-	l := &Lineage{main: main, checkpoints: checkpoints, changed: changed}
+func newLineage(main facts.Main, checkpoints *Checkpoints) *Lineage {
+	l := &Lineage{main: main, checkpoints: checkpoints}
 	l.commits = guard.NewLineage(main.Ask, string(checkpoints.get().Accepted), nil)
 	l.last.Store(&accepted{})
 	return l
@@ -93,12 +95,13 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 // take makes a head the accepted one. What moved is saved before anybody sees it.
 func (l *Lineage) take(ctx context.Context, last *accepted, main *store.Snapshot, passed []store.Commit) error {
 	this := step{head: main.Head()}
+	var changes []store.Change
 	if last.tree != nil {
-		changes := slices.Collect(store.Diff(last.tree, main, ""))
-		if err := l.checkpoints.noteMoves(ctx, main, movesBetween(last.tree, main, changes, l.main.Commits(passed))); err != nil {
-			return err
-		}
+		changes = slices.Collect(store.Diff(last.tree, main, ""))
 		this.note(changes)
+	}
+	if err := l.noteStep(ctx, last.tree, main, changes, passed); err != nil {
+		return err
 	}
 	if l.Accepted() != main.Head() {
 		l.checkpoints.note(func(c *Checkpoint) { c.Accepted = main.Head() })
@@ -121,6 +124,12 @@ func (s *step) note(changes []store.Change) {
 	}
 	slices.Sort(s.added)
 	slices.Sort(s.removed)
+}
+
+// at is what Continues is asked of for a head that is not accepted yet, by the commits that it
+// has.
+func (l *Lineage) at(head store.Hash, has []store.Commit) *Lineage {
+	return &Lineage{main: l.main, commits: guard.NewLineage(l.main.Ask, string(head), facts.Hashes(has))}
 }
 
 // begin lets main count from its head on, because a person said so.

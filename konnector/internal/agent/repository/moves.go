@@ -12,8 +12,8 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-// maxMoves is how many moves are kept. More of them at once are held as many
-// removals, whether they are moves or not.
+// maxMoves is how many moves are kept. Where more wait for a person, what is kept for a
+// binding is that claims of it have moved.
 const maxMoves = 100
 
 // movedTo is where a claim's file went, if it is known to have moved: to a path
@@ -21,7 +21,7 @@ const maxMoves = 100
 // with it the name of this claim).
 func (r *Removals) movedTo(main *store.Snapshot, path string, blob store.Hash) (string, bool) {
 	for _, m := range r.checkpoints.get().Moves {
-		if _, there := main.Entry(m.To); there && m.From == path {
+		if m.isOf(path) && m.isThere(main) {
 			return m.To, true
 		}
 	}
@@ -51,46 +51,105 @@ func (c *contents) at(main *store.Snapshot, blob store.Hash) (string, bool) {
 // movesBetween finds the claims' files that moved from one head of main to another, by
 // these commits.
 func movesBetween(old, new *store.Snapshot, changes []store.Change, commits []guard.Commit) []Move {
-	ordered := guard.Ordered(commits, nil)
-	var removed, added, others []store.Entry
+	// What this agent removed was deleted in this cluster.
+	own, ordered := guard.RemovedBy(commits, nil), guard.Ordered(commits, nil)
+	var gone sought
+	var added, others []store.Entry
 	for _, c := range changes {
-		_, err := contract.ParsePath(cmp.Or(c.New, c.Old).Path)
+		key, err := contract.ParsePath(c.Path)
 		switch {
 		case c.New == nil && err == nil:
-			removed = append(removed, *c.Old)
+			if _, mine := own[c.Path]; !mine {
+				gone.add(key, old)
+			}
 		case c.Old == nil && err != nil:
 			others = append(others, *c.New)
-		case c.Old == nil && !ordered[c.New.Path]:
+		case c.Old == nil && !ordered[c.Path]:
 			added = append(added, *c.New)
 		}
 	}
-	added = append(added, others...)
-	if len(removed) == 0 || len(added) == 0 {
-		return nil
+	for _, e := range append(added, others...) {
+		if gone.open == 0 {
+			break
+		}
+		if data, err := new.Read(e.Path); err == nil {
+			gone.find(contract.File{Path: e.Path, Data: data})
+		}
 	}
-	// What this agent removed was deleted in this cluster.
-	own := guard.RemovedBy(commits, nil)
-	var moves []Move
-	for _, from := range removed[:min(len(removed), maxMoves)] {
-		key, err := contract.ParsePath(from.Path)
-		if _, mine := own[from.Path]; err != nil || mine {
-			continue
+	return gone.moves()
+}
+
+// sought are claims whose files are gone, and where they may be. Each file is read once,
+// however many are sought.
+type sought struct {
+	all []*soughtClaim
+	// byName are they by namespace and name, and byBinding those that are not found.
+	byName    map[[2]string][]*soughtClaim
+	byBinding map[string][]*soughtClaim
+	// open is how many are not found.
+	open int
+}
+
+type soughtClaim struct {
+	guard.Removed
+	// kind is "" where the file could not be read: then any is taken.
+	kind, to string
+}
+
+// add is for a file that main had.
+func (s *sought) add(key contract.Key, main *store.Snapshot) {
+	c := &soughtClaim{}
+	if data, err := main.Read(key.Path()); err == nil {
+		if was := decodeAny(contract.File{Path: key.Path(), Data: data}); was != nil {
+			c.kind = was.Kind
 		}
-		data, err := old.Read(from.Path)
-		if err != nil {
-			continue
+	}
+	c.Removed = removedClaim(key, c.kind, decodeAny)
+	if s.all == nil {
+		s.byName, s.byBinding = map[[2]string][]*soughtClaim{}, map[string][]*soughtClaim{}
+	}
+	name := [2]string{key.Namespace, key.Name}
+	s.all, s.byName[name] = append(s.all, c), append(s.byName[name], c)
+	s.byBinding[key.Binding] = append(s.byBinding[key.Binding], c)
+	s.open++
+}
+
+// find is for a file that came: of those that it may hold and that are not found, it is
+// where they are.
+func (s *sought) find(f contract.File) {
+	found := func(c *soughtClaim) {
+		if c.to == "" {
+			c.to = f.Path
+			s.open--
 		}
-		was := decodeAny(contract.File{Path: from.Path, Data: data})
-		if was == nil {
-			continue
+	}
+	if key, err := contract.ParsePath(f.Path); err == nil && len(s.byBinding[key.Binding]) > 0 {
+		if claim := decodeAny(f); claim != nil {
+			s.byBinding[key.Binding] = slices.DeleteFunc(s.byBinding[key.Binding], func(c *soughtClaim) bool {
+				is := c.kind == "" || c.kind == claim.Kind
+				if is {
+					found(c)
+				}
+				return is
+			})
 		}
-		claim := removedClaim(key, was.Kind, decodeAny)
-		for _, to := range added[:min(len(added), maxMoves)] {
-			data, err := new.Read(to.Path)
-			if err == nil && claim.MayBeIn(contract.File{Path: to.Path, Data: data}) {
-				moves = append(moves, Move{from.Path, to.Path})
-				break
+	}
+	if s.open == 0 {
+		return
+	}
+	if namespace, name, ok := contract.NameIn(f); ok {
+		for _, c := range s.byName[[2]string{namespace, name}] {
+			if c.to == "" && c.IsIn(f) {
+				found(c)
 			}
+		}
+	}
+}
+
+func (s *sought) moves() (moves []Move) {
+	for _, c := range s.all {
+		if c.to != "" {
+			moves = append(moves, Move{c.Key.Path(), c.to})
 		}
 	}
 	return moves
@@ -104,39 +163,63 @@ func decodeAny(f contract.File) *contract.Claim {
 	return c
 }
 
-// removedClaim is one by which a moved file is recognised.
+// removedClaim is one by which a moved file is recognised, with "" as one of any kind.
 func removedClaim(key contract.Key, kind string, read func(contract.File) *contract.Claim) guard.Removed {
 	return guard.Removed{Key: key, Read: func(f contract.File) *contract.Claim {
-		if claim := read(f); claim != nil && claim.Kind == kind {
+		if claim := read(f); claim != nil && (kind == "" || claim.Kind == kind) {
 			return claim
 		}
 		return nil
 	}}
 }
 
-// noteMoved saves which of the claims' files moved while no process looked.
-func (r *Removals) noteMoved(ctx context.Context, binding string, claims Claims) error {
-	_, err := UntilCurrent(ctx, func() (none struct{}, err error) {
+// noteMoved saves which of the claims' files moved while no process looked. It is not known
+// while main is held.
+func (r *Removals) noteMoved(ctx context.Context, binding string, claims Claims) (known bool, err error) {
+	return UntilCurrent(ctx, func() (bool, error) {
 		view, err := r.view(ctx)
 		if err != nil || view.Replaced != "" {
-			return none, err
+			return false, err
 		}
-		moves, err := r.findMoves(ctx, view, binding, claims)
+		moves, err := r.findMoves(ctx, view.Main, view.Continues, binding, claims)
 		if err == nil {
-			err = r.checkpoints.noteMoves(ctx, view.Main, moves)
+			err = r.noteMoves(ctx, nil, view.Main, moves)
 		}
 		if err != nil {
-			return none, fmt.Errorf("find moves in %s: %w", binding, err)
+			return false, fmt.Errorf("find moves in %s: %w", binding, err)
 		}
-		return none, nil
+		return true, nil
 	})
-	return err
 }
 
-// findMoves finds the claims' files that moved while no process looked. The error is
-// ErrOutdated where main has moved on since it was viewed.
-func (r *Removals) findMoves(ctx context.Context, view View, binding string, claims Claims) ([]Move, error) {
-	main := view.Main
+// noteStep saves what moved with a step of main, which these commits made. Old is nil where
+// this process has not seen what it had before: then it is found by the objects, as far as there
+// are any.
+func (r *Removals) noteStep(ctx context.Context, old, main *store.Snapshot, changes []store.Change, passed []store.Commit) error {
+	if old != nil {
+		return r.noteMoves(ctx, old, main, movesBetween(old, main, changes, r.lineage.main.Commits(passed)))
+	}
+	var moves []Move
+	var err error
+	lineage := r.lineage.at(main.Head(), passed)
+	r.tracked.Range(func(binding, claims any) bool {
+		var found []Move
+		found, err = r.findMoves(ctx, main, lineage.Continues, binding.(string), claims.(Claims))
+		if err != nil {
+			err = fmt.Errorf("find moves in %s: %w", binding, err)
+		}
+		moves = append(moves, found...)
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.noteMoves(ctx, nil, main, moves)
+}
+
+// findMoves finds the claims' files that moved while no process looked. Continues reports
+// whether main has a commit; the error may be ErrOutdated, where main has moved on.
+func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, continues func(context.Context, store.Hash) (bool, error), binding string, claims Claims) ([]Move, error) {
 	objects := map[contract.Key]bool{}
 	gone, err := claims.Objects(ctx, func(key contract.Key, terminating bool) bool {
 		objects[key] = true
@@ -156,7 +239,7 @@ func (r *Removals) findMoves(ctx context.Context, view View, binding string, cla
 		i, mine := own[o.Key.Path()]
 		// What this agent removed before they agreed was another life.
 		mine = mine && i < since.index[o.Commit]
-		if had, err := view.Continues(ctx, o.Commit); err != nil {
+		if had, err := continues(ctx, o.Commit); err != nil {
 			return nil, err
 		} else if had && !mine && !o.Removed && o.Claim != nil {
 			removed = append(removed, removedClaim(o.Key, o.Claim.Kind, claims.Read))
@@ -185,7 +268,7 @@ func (r *Removals) findMoves(ctx context.Context, view View, binding string, cla
 	for _, from := range slices.Sorted(maps.Keys(to)) {
 		moves = append(moves, Move{from, to[from]})
 	}
-	return moves[:min(len(moves), maxMoves)], nil
+	return moves, nil
 }
 
 // logged are commits of main, newest first.
@@ -221,24 +304,82 @@ func (r *Removals) log(ctx context.Context, main *store.Snapshot, objects []Obje
 	return logged{r.lineage.main.Commits(all), index}, nil
 }
 
-// noteMoves saves moves before they count. A file that is back, or gone from where it
-// went to, moves no more, unless it moved on.
-func (c *Checkpoints) noteMoves(ctx context.Context, main *store.Snapshot, moves []Move) error {
-	known := c.get().Moves
-	moves = slices.Concat(moves, movedOn(known, moves))
-	moves = slices.DeleteFunc(moves, func(m Move) bool { return slices.Contains(known, m) })
-	if len(moves) == 0 {
-		return nil
+// noteMoves saves moves before they count. A file that is back moves no more. Old is what
+// main had before, nil where that is not known.
+func (r *Removals) noteMoves(ctx context.Context, old, main *store.Snapshot, moves []Move) error {
+	known := r.checkpoints.get().Moves
+	over := map[Move]bool{}
+	for _, m := range known {
+		_, back := main.Entry(m.From)
+		over[m] = back || m.isOfAll() && old != nil && !r.mayWait(ctx, old)(m)
 	}
-	return c.decide(ctx, func(c *Checkpoint) {
-		kept := slices.DeleteFunc(slices.Clone(c.Moves), func(move Move) bool {
-			_, back := main.Entry(move.From)
-			_, there := main.Entry(move.To)
-			return back || !there
-		})
-		all := slices.Concat(kept, moves)
-		c.Moves = all[max(0, len(all)-maxMoves):]
+	isOver := func(m Move) bool { return over[m] }
+	kept := slices.DeleteFunc(slices.Clone(known), isOver)
+	moves = slices.DeleteFunc(slices.Concat(moves, movedOn(known, moves)), func(m Move) bool {
+		return slices.ContainsFunc(kept, func(k Move) bool { return k == m || k.isOfAll() && k.isOf(m.From) })
 	})
+	if len(kept)+len(moves) > maxMoves {
+		mayWait := r.mayWait(ctx, main)
+		for _, m := range kept {
+			over[m] = !m.isThere(main) || !mayWait(m)
+		}
+	}
+	change := func(c *Checkpoint) {
+		c.Moves = r.atMost(slices.Concat(slices.DeleteFunc(slices.Clone(c.Moves), isOver), moves))
+	}
+	switch {
+	case len(moves) > 0:
+		return r.checkpoints.decide(ctx, change)
+	case slices.ContainsFunc(known, isOver):
+		r.checkpoints.note(change)
+	}
+	return nil
+}
+
+// mayWait reports of a move whether there may be an object that it keeps from being deleted: one
+// that lives, and has no file on a head of main.
+func (r *Removals) mayWait(ctx context.Context, main *store.Snapshot) func(Move) bool {
+	waiting := map[string][]string{}
+	return func(m Move) bool {
+		binding := m.binding()
+		claims, ok := r.tracked.Load(binding)
+		if !ok {
+			return true
+		}
+		if _, ok := waiting[binding]; !ok {
+			waiting[binding] = []string{}
+			if _, err := claims.(Claims).Objects(ctx, func(key contract.Key, terminating bool) bool {
+				if _, there := main.Entry(key.Path()); !there && !terminating {
+					waiting[binding] = append(waiting[binding], key.Path())
+				}
+				return false
+			}); err != nil {
+				delete(waiting, binding)
+				return true
+			}
+		}
+		return slices.ContainsFunc(waiting[binding], m.isOf)
+	}
+}
+
+// atMost are moves as they are kept. Where they are too many, one of all claims of a
+// binding takes the place of those of the binding that has the most.
+func (r *Removals) atMost(moves []Move) []Move {
+	for len(moves) > maxMoves {
+		count := map[string]int{}
+		for _, m := range moves {
+			count[m.binding()]++
+		}
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
+		if count[most] == 1 {
+			// What moved in a binding that is not followed is found when it is.
+			return slices.DeleteFunc(moves, func(m Move) bool { return !r.Tracks(m.binding()) })
+		}
+		moves = slices.DeleteFunc(moves, func(m Move) bool { return m.binding() == most })
+		folder := contract.ClaimsPath(most) + "/"
+		moves = append(moves, Move{folder, folder})
+	}
+	return moves
 }
 
 // movedOn are known moves to where their files went since.

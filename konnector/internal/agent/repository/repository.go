@@ -118,13 +118,14 @@ func New(o Options) *Repository {
 		refused:     refusals{},
 		requested:   map[string]struct{}{},
 	}
-	r.Lineage = newLineage(facts.Main{Branch: o.Remote.Main, ClusterID: o.ClusterID}, r.Checkpoints, r.accepted)
+	r.Lineage = newLineage(facts.Main{Branch: o.Remote.Main, ClusterID: o.ClusterID}, r.Checkpoints)
 	r.status = &statusBranch{branch: o.Remote.Status, lineage: r.Lineage, checkpoints: r.Checkpoints}
 	r.Pushes = &Pushes{lineage: r.Lineage}
 	r.Removals = &Removals{
 		connection: o.Connection, limits: o.Limits, now: o.Now, view: r.View,
 		lineage: r.Lineage, checkpoints: r.Checkpoints, tell: r.tell, waits: map[contract.Key]*wait{},
 	}
+	r.Lineage.changed, r.Lineage.noteStep = r.accepted, r.Removals.noteStep
 	return r
 }
 

@@ -53,10 +53,18 @@ type listed struct {
 // found out here, from the objects without a file and the files without an
 // object, and saved before it returns.
 func (r *Removals) Track(ctx context.Context, binding string, claims Claims) (cancel func(), err error) {
-	if err := r.noteMoved(ctx, binding, claims); err != nil {
+	known, err := r.noteMoved(ctx, binding, claims)
+	if err != nil {
 		return nil, err
 	}
 	r.tracked.Store(binding, claims)
+	if !known {
+		// Main may be right again since, by a step that was taken before this.
+		if _, err := r.noteMoved(ctx, binding, claims); err != nil {
+			r.tracked.CompareAndDelete(binding, claims)
+			return nil, err
+		}
+	}
 	r.tell.stateChanged()
 	return func() { r.tracked.CompareAndDelete(binding, claims) }, nil
 }

@@ -2,6 +2,7 @@ package repository
 
 import (
 	"fmt"
+	"strings"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -53,7 +54,11 @@ const (
 func wordsOfRemoval(v guard.Verdict, connection string, fileGone bool) string {
 	switch {
 	case v.Reason == contract.Moved:
-		return fmt.Sprintf(wordsMoved, v.MovedTo)
+		to := v.MovedTo
+		if strings.HasSuffix(to, "/") {
+			to = "one of the files that came to " + to
+		}
+		return fmt.Sprintf(wordsMoved, to)
 	case v.IsHeld() && fileGone:
 		return fmt.Sprintf(wordsFile, connection)
 	case v.IsHeld():

@@ -98,6 +98,10 @@ type Branch interface {
 	// the whole history, and descends is false. Commits have messages and
 	// parents, no trees.
 	Log(ctx context.Context, since, to Hash) (commits []Commit, descends bool, err error)
+
+	// Recent returns to and those of its ancestors that are fewer than depth parents away,
+	// newest first. Where a parent of one of them is missing there is more history.
+	Recent(ctx context.Context, to Hash, depth int) ([]Commit, error)
 }
 
 // Edit is one change by one author.

@@ -370,8 +370,8 @@ func (r *remote) uploadPack(ctx context.Context, req *packp.UploadPackRequest, o
 }
 
 // Log asks for the commits alone, if the remote can do that.
-func (r *remote) Log(ctx context.Context, since, to store.Hash) ([]store.Commit, error) {
-	commits, err := r.logTo(ctx, since, to)
+func (r *remote) Log(ctx context.Context, since, to store.Hash, depth int) ([]store.Commit, error) {
+	commits, err := r.logTo(ctx, since, to, depth)
 	if !errors.Is(err, branch.ErrGone) {
 		return commits, err
 	}
@@ -383,10 +383,10 @@ func (r *remote) Log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 	case head == "":
 		return nil, fmt.Errorf("%w: there is no branch %s", branch.ErrGone, r.ref.Short())
 	}
-	return r.logTo(ctx, since, head)
+	return r.logTo(ctx, since, head, depth)
 }
 
-func (r *remote) logTo(ctx context.Context, since, to store.Hash) ([]store.Commit, error) {
+func (r *remote) logTo(ctx context.Context, since, to store.Hash, depth int) ([]store.Commit, error) {
 	want, err := object.ParseID(to)
 	if err != nil {
 		return nil, err
@@ -394,6 +394,10 @@ func (r *remote) logTo(ctx context.Context, since, to store.Hash) ([]store.Commi
 	req := newRequest(want)
 	if have, err := object.ParseID(since); err == nil {
 		req.Haves = []plumbing.Hash{plumbing.Hash(have)}
+	}
+	if depth > 0 {
+		_ = req.Capabilities.Set(capability.Shallow)
+		req.Depth = packp.DepthCommits(depth)
 	}
 	filters, err := r.can(ctx, capability.Filter)
 	if err != nil {

@@ -225,7 +225,7 @@ func (b *remoteBranch) Push(ctx context.Context, p branch.Push) error {
 	})
 }
 
-func (b *remoteBranch) Log(ctx context.Context, since, to store.Hash) (commits []store.Commit, err error) {
+func (b *remoteBranch) Log(ctx context.Context, since, to store.Hash, depth int) (commits []store.Commit, err error) {
 	err = b.call(ctx, Call{Op: Log}, func(r *Remote) error {
 		if r.commits[to] == nil {
 			to = r.heads[b.name] // as gitstore does
@@ -235,7 +235,20 @@ func (b *remoteBranch) Log(ctx context.Context, since, to store.Hash) (commits [
 		}
 		seen := map[store.Hash]bool{}
 		r.walk(since, seen, func(*store.Snapshot) {})
-		r.walk(to, seen, func(s *store.Snapshot) { commits = append(commits, s.Commit()) })
+		away := map[store.Hash]int{}
+		r.walk(to, seen, func(s *store.Snapshot) {
+			commit := s.Commit()
+			if depth > 0 && away[commit.Hash] >= depth {
+				return
+			}
+			commits = append(commits, commit)
+			for _, p := range commit.Parents {
+				if _, known := away[p]; !known {
+					// They are visited the nearest first.
+					away[p] = away[commit.Hash] + 1
+				}
+			}
+		})
 		return nil
 	})
 	return commits, err

@@ -50,6 +50,7 @@ func Run(t *testing.T, newRemote func(t *testing.T) Remote) {
 		{"removing the last file removes the folder", (*suite).removeFolders},
 		{"a commit has its author, committer, message and trailers", (*suite).commitText},
 		{"edits that wait travel together", (*suite).groupCommit},
+		{"the newest commits can be asked for", (*suite).recent},
 		{"edits of one path keep their order", (*suite).groupOrder},
 		{"a failing edit leaves no trace", (*suite).failingEdit},
 		{"a caller who gives up leaves the others alone", (*suite).givenUp},

@@ -121,6 +121,31 @@ Object: 4
 	}
 }
 
+func (s *suite) recent() {
+	b := s.remote.Branch("main")
+	for i := range 4 {
+		s.noErrors(s.batch(b, Put("x", fmt.Sprint(i))))
+	}
+	history := s.remote.History("main")
+	for depth, want := range map[int]int{1: 1, 3: 3, len(history): len(history), 100: len(history)} {
+		// Another one has no commits at hand.
+		commits, err := s.remote.Branch("main").Recent(s.ctx, history[0].Hash, depth)
+		if err != nil {
+			s.Fatal(err)
+		}
+		var got, all []store.Hash
+		for _, c := range commits {
+			got = append(got, c.Hash)
+		}
+		for _, c := range history[:want] {
+			all = append(all, c.Hash)
+		}
+		if !slices.Equal(got, all) || len(commits[0].Parents) != 1 || commits[0].Message != history[0].Message {
+			s.Errorf("at most %d: got %v, want %v", depth, got, all)
+		}
+	}
+}
+
 func (s *suite) groupOrder() {
 	b := s.remote.Branch("main")
 	bob := store.Signature{Name: "Bob", Email: "bob@example.org"}

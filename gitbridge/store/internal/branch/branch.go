@@ -44,8 +44,9 @@ type Remote interface {
 	Push(ctx context.Context, p Push) error
 
 	// Log gets the commits that to has and since has not, in any order, and
-	// perhaps more. Since may be "".
-	Log(ctx context.Context, since, to store.Hash) ([]store.Commit, error)
+	// perhaps more. Since may be "". Where depth is not 0, those that are as many parents
+	// away from to are left out.
+	Log(ctx context.Context, since, to store.Hash, depth int) ([]store.Commit, error)
 }
 
 // Push is what is to be pushed.

@@ -34,7 +34,7 @@ func (c *Client) log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 	if tooLong.err != nil && tooLong.since == since && tooLong.to == to {
 		return nil, false, fmt.Errorf("log: %w", tooLong.err)
 	}
-	sent, err := c.remote.Log(ctx, since, to)
+	sent, err := c.remote.Log(ctx, since, to, 0)
 	if err != nil {
 		c.noteTooLong(since, to, err)
 		return nil, false, fmt.Errorf("log: %w", err)
@@ -67,6 +67,26 @@ func (c *Client) log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 	return commits, descends, nil
 }
 
+// Recent asks the remote each time.
+func (c *Client) Recent(ctx context.Context, to store.Hash, depth int) ([]store.Commit, error) {
+	if to == "" {
+		return nil, nil
+	}
+	sent, err := c.remote.Log(ctx, "", to, depth)
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	all := commitCache{limit: math.MaxInt}
+	for _, commit := range sent {
+		all.add(commit)
+	}
+	if _, ok := all.byID[to]; !ok {
+		return nil, fmt.Errorf("log: %w: no commit %s", ErrGone, to)
+	}
+	commits, _, _ := all.log("", to)
+	return commits, nil
+}
+
 // maxLowest is how many beginnings of side branches are looked at.
 const maxLowest = 4
 
@@ -88,7 +108,7 @@ func (c *Client) addOld(ctx context.Context, all *commitCache, since store.Hash,
 		}
 		asked++
 		// If since has it, it has all between them, whatever else is sent.
-		more, err := c.remote.Log(ctx, commit.Hash, since)
+		more, err := c.remote.Log(ctx, commit.Hash, since, 0)
 		if store.LastingLimit(err) != nil || errors.Is(err, ErrGone) {
 			// What else was sent cannot be known.
 			continue

@@ -13,13 +13,11 @@ func (f Facts) bothExist() Decision {
 
 // bothChanged is for changes on both sides, of which the file's is by others.
 func (f Facts) bothChanged() Decision {
-	switch f.Interrupted {
-	case AllPushed:
-		return f.fileAlone()
-	case EditedSince:
-		return f.giveWay(BothChanged)
-	}
 	switch {
+	case f.Interrupted == AllPushed:
+		return f.fileAlone()
+	case f.mayBeEditedSince():
+		return f.giveWay(BothChanged)
 	case f.Writer == v1alpha1.WriterGit:
 		return f.giveWay(GitWrites)
 	case f.Writer == v1alpha1.WriterCluster:
@@ -40,10 +38,16 @@ func (f Facts) bothChanged() Decision {
 // backAgain is for an object that was edited and is as Base again, or was never
 // edited, beside a change of the file by others.
 func (f Facts) backAgain() Decision {
-	if f.Interrupted == EditedSince {
+	if f.mayBeEditedSince() {
 		return f.giveWay(BothChanged)
 	}
 	return f.fileAlone()
+}
+
+// mayBeEditedSince reports whether it cannot be told which fields of the object were edited since a
+// push of it, as there may have been one.
+func (f Facts) mayBeEditedSince() bool {
+	return f.Interrupted == EditedSince || f.Interrupted == NotInterrupted && f.HistoryTooLong
 }
 
 // giveWay lets the file win.

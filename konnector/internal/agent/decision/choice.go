@@ -34,7 +34,7 @@ func (f Facts) choices(why Reason) []choice.Choice {
 		return []choice.Choice{choice.Cluster, choice.File}
 	case FlipFlop, CommitLost:
 		return []choice.Choice{choice.Cluster, choice.File}
-	case ManyRemovals, GitWrites, ClusterWrites:
+	case ManyRemovals, HistoryTooLong, GitWrites, ClusterWrites:
 		return f.choicesBySide(why)
 	}
 	return nil

@@ -52,6 +52,9 @@ func TestChoices(t *testing.T) {
 		{"too many writes beside Git's", held(func(f *Facts) { f.File, f.ManyWrites, f.Writer = old, "spec.plan", v1alpha1.WriterGit }), ManyWrites, map[choice.Choice]Action{choice.File: GiveWay}},
 		{"to and fro", held(func(f *Facts) { f.File, f.Flips = old, Yes }), FlipFlop, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
 		{"main lacks the commit of the base", held(func(f *Facts) { f.Live, f.Continues = old, No }), CommitLost, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
+		{"the history is too long to tell of the base", held(func(f *Facts) { f.Live, f.Continues, f.HistoryTooLong = old, No, true }), HistoryTooLong, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
+		{"the history is too long to tell of a removal", held(func(f *Facts) { noFile(f); f.Live, f.Continues, f.HistoryTooLong = old, No, true }), HistoryTooLong, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
+		{"the history is too long to tell of a new object", held(func(f *Facts) { noFile(f); f.Base, f.HistoryTooLong = nil, true }), HistoryTooLong, map[choice.Choice]Action{choice.Keep: Commit, choice.Delete: Delete}},
 		{"main lacks the commit of the base, and the object was edited", held(func(f *Facts) { f.Continues = No }), CommitLost, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
 		{"the cluster writes, the file changed", held(func(f *Facts) { f.Live, f.Writer = old, v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: Write}},
 		{"the cluster writes, both changed", held(func(f *Facts) { f.Writer = v1alpha1.WriterCluster }), ClusterWrites, map[choice.Choice]Action{choice.Cluster: Commit, choice.File: GiveWay}},
@@ -109,7 +112,7 @@ func TestChoices(t *testing.T) {
 }
 
 func TestMessagesNameTheFile(t *testing.T) {
-	for _, why := range []Reason{ChangedAndRemoved, FileMissing, CommitLost, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted, FlipFlop, ManyWrites, GitWrites, ClusterWrites, Paused} {
+	for _, why := range []Reason{ChangedAndRemoved, FileMissing, CommitLost, HistoryTooLong, FileRefused, DeletedAndChanged, FileCameBack, NamespaceDeleted, FlipFlop, ManyWrites, GitWrites, ClusterWrites, Paused} {
 		for _, f := range []Facts{{}, {Terminating: true}, {File: old}} {
 			f.Key, f.Ending = key, NamespaceEnds
 			if d := f.hold(why); !strings.Contains(d.Message, key.Path()) {

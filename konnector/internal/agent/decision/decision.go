@@ -107,6 +107,10 @@ type Facts struct {
 	// know of.
 	OwnWork     Answer
 	Interrupted Interrupted
+	// HistoryTooLong: main has more history than is read, since BaseCommit or since the object was
+	// made. Where OwnWork or Continues is No, and Interrupted says that there was no such push, it
+	// cannot be told.
+	HistoryTooLong bool
 	// Continues: the head of main descends from the commit at which both last
 	// agreed on this claim, under the same Connection.
 	Continues Answer
@@ -262,6 +266,7 @@ const (
 	ChangedAndRemoved Reason = "ChangedAndRemoved"
 	FileMissing       Reason = "FileMissing"
 	CommitLost        Reason = "CommitLost"
+	HistoryTooLong    Reason = "HistoryTooLong"
 	FileInvalid       Reason = "FileInvalid"
 	FileRefused       Reason = "FileRefused"
 	DeletedAndChanged Reason = "DeletedAndChanged"

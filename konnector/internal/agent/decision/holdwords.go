@@ -22,6 +22,8 @@ func (f Facts) message(why Reason) string {
 		return fmt.Sprintf("%s is not on main, and nothing in main's history since this object was last in step with it shows a removal. The service is kept. "+decide+": keep puts the file back on main, delete deletes the service.", file)
 	case CommitLost:
 		return fmt.Sprintf("%s differs from this object, and main lacks commit %.10s, which had this object's version: the Git host has lost it, as after a crash or a restored backup. Neither was changed. It ends by itself when that commit is on main again. Else "+decideHere+": cluster commits this object over the file, file writes the file into it and keeps the object's version on a branch.", file, f.BaseCommit)
+	case HistoryTooLong:
+		return f.historyTooLong(file)
 	case FileInvalid:
 		if f.Live == nil {
 			return fmt.Sprintf("%s. Correct the file on main.", f.Problem)
@@ -67,6 +69,18 @@ const (
 	decide          = "Decide (kubectl gitbind resolve)"
 	deleteOrRelease = "delete removes the file from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file."
 )
+
+// historyTooLong is for what the history tells that is too far back.
+func (f Facts) historyTooLong(file string) string {
+	const more = "main has more history since than the konnector reads (64 MiB of commits)"
+	switch {
+	case f.File != nil:
+		return fmt.Sprintf("%s differs from this object, and it cannot be told whether main has commit %.10s, at which both were the same: "+more+". Neither was changed. "+decide+": cluster commits this object over the file, file writes the file into it and keeps the object's version on a branch.", file, f.BaseCommit)
+	case f.Base != nil:
+		return fmt.Sprintf("%s is not on main, and it cannot be told whether a commit removed it after %.10s, at which both were the same: "+more+". The service is kept. "+decide+": keep puts the file back on main, delete deletes the service.", file, f.BaseCommit)
+	}
+	return fmt.Sprintf("%s is not on main, and it cannot be told whether it was there since this object was made, and was removed: "+more+". Nothing was ordered or deleted for it. "+decide+": keep puts the file on main, which orders a new, empty service if there is none, delete deletes this object.", file)
+}
 
 // gitWrites is for an API of which only Git may say what is wanted.
 func (f Facts) gitWrites(file string) string {

@@ -61,6 +61,9 @@ func (f Facts) fileOfAnotherPast() Decision {
 	if f.Continues == Unasked {
 		return ask(AskContinues)
 	}
+	if f.HistoryTooLong {
+		return f.whoChanged(do(Rebase), f.hold(HistoryTooLong))
+	}
 	return f.whoChanged(do(Rebase), f.hold(CommitLost))
 }
 
@@ -89,6 +92,9 @@ func (f Facts) fileAbsent() Decision {
 		// Main had it, and the object is as it was before it could say so, as after the
 		// restore of a backup.
 		return f.hold(ChangedAndRemoved)
+	case f.Base == nil && f.HistoryTooLong:
+		// Main may have had it.
+		return f.hold(HistoryTooLong)
 	case f.Base == nil && f.Writer == v1alpha1.WriterGit:
 		return f.hold(GitWrites)
 	case f.Base == nil:
@@ -103,9 +109,11 @@ func (f Facts) fileAbsent() Decision {
 		return ask(AskContinues)
 	case Yes:
 		return do(Delete)
-	default:
-		return f.hold(FileMissing)
 	}
+	if f.HistoryTooLong {
+		return f.hold(HistoryTooLong)
+	}
+	return f.hold(FileMissing)
 }
 
 // liveAlone is for a change of the object alone.

@@ -97,6 +97,11 @@ var promises = []struct {
 		}
 		return false
 	}},
+	{"what only a history tells that is too long is not taken for no", func(f Facts, d Decision) bool {
+		ordered := d.Action == Commit && f.Base == nil && f.File == nil
+		merged := (d.Action == Write || d.Action == Merge) && (f.Touched || !contract.Equal(f.Live, f.Base))
+		return f.HistoryTooLong && !f.Terminating && d.Chosen == "" && (ordered || merged)
+	}},
 	{"a hold says why and what to do", func(f Facts, d Decision) bool {
 		return d.Action == Hold && (d.Reason == "" || len(d.Message) < 20)
 	}},
@@ -130,7 +135,8 @@ func allFacts() iter.Seq[Facts] {
 	answers := []struct {
 		Answer
 		Interrupted
-	}{{Unasked, NotInterrupted}, {No, NotInterrupted}, {No, AllPushed}, {No, EditedSince}, {Yes, NotInterrupted}}
+		historyTooLong bool
+	}{{Unasked, NotInterrupted, false}, {No, NotInterrupted, false}, {No, NotInterrupted, true}, {No, AllPushed, false}, {No, EditedSince, false}, {Yes, NotInterrupted, false}}
 	return func(yield func(Facts) bool) {
 		for _, live := range []*contract.Claim{nil, old, edit} {
 			for _, file := range []*contract.Claim{nil, old, edit, other} {
@@ -139,7 +145,7 @@ func allFacts() iter.Seq[Facts] {
 						for _, ending := range []Ending{"", NamespaceEnds, APIEnds, OwnerEnds} {
 							for _, answer := range answers {
 								f := facts(bits, answer.Answer)
-								f.Live, f.File, f.Base, f.Ending, f.Interrupted = live, file, base, ending, answer.Interrupted
+								f.Live, f.File, f.Base, f.Ending, f.Interrupted, f.HistoryTooLong = live, file, base, ending, answer.Interrupted, answer.historyTooLong
 								if !isNonsense(f) && !yield(f) {
 									return
 								}

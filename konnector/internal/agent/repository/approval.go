@@ -138,3 +138,13 @@ type history struct {
 	facts.Main
 	*Lineage
 }
+
+// Descends is no where there is more history between the two than is read: no approval is known
+// to be for what is that far back.
+func (h history) Descends(ctx context.Context, since, to string) (descends, konnectorOnly bool, err error) {
+	descends, konnectorOnly, err = h.Main.Descends(ctx, since, to)
+	if store.LastingLimit(err) != nil {
+		return false, false, nil
+	}
+	return descends, konnectorOnly, err
+}

@@ -23,6 +23,9 @@ type Lineage struct {
 	noteStep func(ctx context.Context, old, main *store.Snapshot, changes []store.Change, passed []store.Commit) error
 
 	commits *guard.Lineage
+	// tooFar are the commits since which accepted heads have more history than is read: the
+	// errors, by commit. Later heads have more, and are not asked about.
+	tooFar sync.Map
 	// accepting is held while a new head is judged.
 	accepting sync.Mutex
 	last      atomic.Pointer[accepted]
@@ -135,6 +138,7 @@ func (l *Lineage) at(head store.Hash, has []store.Commit) *Lineage {
 // begin lets main count from its head on, because a person said so.
 func (l *Lineage) begin(head store.Hash) {
 	l.commits.Begin(string(head))
+	l.tooFar.Clear()
 	l.last.Store(&accepted{})
 }
 
@@ -166,12 +170,35 @@ func (l *Lineage) descends(ctx context.Context, from store.Hash, head *store.Sna
 
 // Continues reports whether main, as it was accepted, descends from a commit.
 func (l *Lineage) Continues(ctx context.Context, from store.Hash) (bool, error) {
+	if l.IsTooFar(from) {
+		return false, nil
+	}
 	has, err := l.commits.Has(ctx, string(from))
 	if store.LastingLimit(err) != nil {
 		// It cannot be told, and a person can still say.
+		l.tooFar.Store(from, err)
 		return false, nil
 	}
 	return has, err
+}
+
+// IsTooFar reports whether Continues was no for a commit because main has more history since
+// than is read.
+func (l *Lineage) IsTooFar(commit store.Hash) bool {
+	_, is := l.tooFar.Load(commit)
+	return is && !l.passed(commit)
+}
+
+// log is Log of an accepted head.
+func (l *Lineage) log(ctx context.Context, since, to store.Hash) ([]store.Commit, bool, error) {
+	if err, is := l.tooFar.Load(since); is {
+		return nil, false, err.(error)
+	}
+	commits, descends, err := l.main.Log(ctx, since, to)
+	if store.LastingLimit(err) != nil {
+		l.tooFar.Store(since, err)
+	}
+	return commits, descends, err
 }
 
 // passed is Continues of commits that main came to, or past, while this process looked. It
@@ -204,6 +231,9 @@ func (v View) Continues(ctx context.Context, from store.Hash) (bool, error) {
 	return has, err
 }
 
+// IsTooFar is that of the Lineage.
+func (v View) IsTooFar(from store.Hash) bool { return v.lineage.IsTooFar(from) }
+
 func (v View) isOutdated() bool {
 	return v.Replaced == "" && v.lineage.Accepted() != v.Main.Head()
 }
@@ -218,12 +248,16 @@ func (v View) StillAgreed(ctx context.Context, at store.Hash) (bool, error) {
 	return v.Continues(ctx, at)
 }
 
-// Follows reports whether one commit of main came after another.
+// Follows reports whether one commit of main came after another. It is no where that cannot
+// be told, as there is more history between them than is read.
 func (l *Lineage) Follows(ctx context.Context, from, to store.Hash) (bool, error) {
 	if from == "" || to == "" || from == to {
 		return false, nil
 	}
 	_, descends, err := l.main.Log(ctx, from, to)
+	if store.LastingLimit(err) != nil {
+		return false, nil
+	}
 	return descends, err
 }
 

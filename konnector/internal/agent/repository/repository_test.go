@@ -402,7 +402,7 @@ func TestOwnWork(t *testing.T) {
 	check := func(since store.Hash, uid types.UID, want bool) {
 		t.Helper()
 		e, _ := w.view().Main.Entry(orders.Path())
-		last, err := w.repo.Pushes.Last(t.Context(), w.view(), since, orders)
+		last, err := w.repo.Pushes.Last(t.Context(), w.view(), since, orders, w.now)
 		if got := last.UID == string(uid) && last.Blob == string(e.Hash); err != nil || got != want {
 			t.Errorf("since %s for %s: %+v %v", since.Short(), uid, last, err)
 		}

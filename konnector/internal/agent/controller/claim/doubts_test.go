@@ -15,6 +15,7 @@ import (
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
 	"gitbind.dev/konnector/internal/agent/decision"
+	"gitbind.dev/konnector/internal/choice"
 )
 
 // change has a user change the object.
@@ -299,5 +300,30 @@ func TestMainIsAskedOnceBeforeAnotherProposal(t *testing.T) {
 		if _, err := w.r.act(t.Context(), w.look); err != nil || asked != 1 {
 			t.Errorf("doubts %t: asked %d times, %v", doubts, asked, err)
 		}
+	}
+}
+
+// TestANewObjectBesideAHistoryThatIsTooLongIsHeld has the finalizer on from the beginning, as the
+// attribution policy puts it there.
+func TestANewObjectBesideAHistoryThatIsTooLongIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	w.write("main", key.Path(), nil)
+	w.run()
+	w.remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Log {
+			return &store.LimitError{Branch: "main", Reason: "the history before it: more than 67108864 bytes of commits"}
+		}
+		return nil
+	})
+	l, err := w.r.look(t.Context(), key, input{Reader: w.server, object: w.object()})
+	if err != nil || l.decision.Action != decision.Hold || l.decision.Reason != decision.HistoryTooLong {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	w.change(func(u *unstructured.Unstructured) {
+		u.SetAnnotations(map[string]string{v1alpha1.ResolveAnnotation: choice.Keep.Answer(l.decision.Token)})
+	})
+	if err := w.inStep(); err != nil || !w.isOnMain() {
+		t.Errorf("a person had it ordered, yet: on main %t, %v", w.isOnMain(), err)
 	}
 }

@@ -242,6 +242,7 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 	case decision.AskContinues:
 		yes, err = l.view.Continues(ctx, store.Hash(l.facts.BaseCommit))
 		l.facts.Continues = answerOf(yes && (l.base == nil || l.facts.BaseCurrent))
+		l.facts.HistoryTooLong = l.facts.HistoryTooLong || l.view.IsTooFar(store.Hash(l.facts.BaseCommit))
 	case decision.AskGone:
 		yes, err = r.gone(ctx, l)
 		l.facts.Gone = answerOf(yes)

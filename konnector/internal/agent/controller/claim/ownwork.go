@@ -22,14 +22,18 @@ import (
 func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	f, since := &l.facts, baseCommit(l.base)
 	if f.Continues == decision.No {
-		// What the host has lost is not there to begin at.
+		// What the host has lost, or is too far back, is not there to begin at.
 		since = ""
 	}
 	f.OwnWork = decision.No
 	if l.file != nil && l.askMerged() {
 		return nil
 	}
-	last, err := r.api().Repository.Pushes.Last(ctx, l.view, since, l.key)
+	last, err := r.api().Repository.Pushes.Last(ctx, l.view, since, l.key, l.object.GetCreationTimestamp().Time)
+	if store.LastingLimit(err) != nil {
+		f.HistoryTooLong = true
+		return nil
+	}
 	if err != nil || last.UID != string(l.object.GetUID()) {
 		// None, or one of another object of this name.
 		return err
@@ -111,11 +115,12 @@ func (r *reconciler) isProven(ctx context.Context, l *look, push contract.Object
 		if err != nil {
 			return false, err
 		}
-		later, err := r.api().Repository.Pushes.Last(ctx, l.view, agreedAt, l.key)
-		if err != nil {
+		later, err := r.api().Repository.Pushes.Last(ctx, l.view, agreedAt, l.key, l.object.GetCreationTimestamp().Time)
+		switch {
+		case store.LastingLimit(err) != nil:
+		case err != nil:
 			return false, err
-		}
-		if isOnMain && later == (contract.ObjectTrailer{}) {
+		case isOnMain && later == (contract.ObjectTrailer{}):
 			return true, nil
 		}
 	}

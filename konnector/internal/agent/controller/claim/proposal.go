@@ -166,7 +166,7 @@ func (l *look) rebaseProposed() {
 	} else {
 		f.Base = f.Live
 	}
-	f.Proposed, f.OwnWork, f.Continues = nil, decision.Unasked, decision.Unasked
+	f.Proposed, f.OwnWork, f.Continues, f.HistoryTooLong = nil, decision.Unasked, decision.Unasked, false
 }
 
 // propose puts the object's version, or the removal of its file, on a branch.

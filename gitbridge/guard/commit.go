@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"iter"
 	"maps"
 	"slices"
@@ -85,14 +86,17 @@ func RemovedBy(commits []Commit, since Since) map[string]int {
 }
 
 // After are the commits of others that come after the one of an index, of commits that are
-// newest first.
-func After(commits []Commit, of int) []string {
+// newest first. The error is that of ctx, where it has ended.
+func After(ctx context.Context, commits []Commit, of int) ([]string, error) {
 	var others []string
 	after := map[string]bool{commits[of].Hash: true}
-	// Late clocks may have a commit listed before those that it comes after.
+	// Where late clocks have a commit listed before those that it comes after, one pass does not do.
 	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		more = false
-		for _, c := range commits {
+		for _, c := range slices.Backward(commits) {
 			if after[c.Hash] || !slices.ContainsFunc(c.Parents, func(p string) bool { return after[p] }) {
 				continue
 			}
@@ -102,7 +106,7 @@ func After(commits []Commit, of int) []string {
 			}
 		}
 	}
-	return others
+	return others, nil
 }
 
 // Ordered are the claims that somebody ordered in the app cluster, by path, of commits that

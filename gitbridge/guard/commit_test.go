@@ -1,6 +1,9 @@
 package guard
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -146,10 +149,57 @@ func TestTheCommitsOfOthersAfterOne(t *testing.T) {
 	}
 	want := []string{"merge", "one", "two"}
 	for range 2 {
-		got := After(commits, slices.IndexFunc(commits, func(c Commit) bool { return c.Hash == "removed" }))
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%v, want %v", got, want)
+		got, err := After(t.Context(), commits, slices.IndexFunc(commits, func(c Commit) bool { return c.Hash == "removed" }))
+		if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v %v, want %v", got, err, want)
 		}
 		slices.Reverse(commits) // by late clocks
+	}
+}
+
+// linear is a history of so many commits of others, newest first, after a removal.
+func linear(n int) []Commit {
+	commits := make([]Commit, 0, n+1)
+	for i := range n {
+		commits = append(commits, named(fmt.Sprint(n-i), removal(false, 0), fmt.Sprint(n-i-1)))
+	}
+	return append(commits, named("0", removal(true, 0)))
+}
+
+// passes counts how often it is asked whether it has ended.
+type passes struct {
+	context.Context
+	asked int
+}
+
+func (p *passes) Err() error {
+	p.asked++
+	return p.Context.Err()
+}
+
+func TestALongHistoryIsGoneThroughTwiceForWhatComesAfterACommit(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	counted := &passes{Context: ctx}
+	got, err := After(counted, linear(1000), 1000)
+	if err != nil || len(got) != 1000 || counted.asked > 2 {
+		t.Errorf("%d commits, %v, in %d passes", len(got), err, counted.asked)
+	}
+	cancel()
+	if _, err := After(ctx, linear(1), 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("it goes on after its end: %v", err)
+	}
+}
+
+func BenchmarkAfter(b *testing.B) {
+	for _, n := range []int{4000, 16000} {
+		commits := linear(n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := After(b.Context(), commits, n); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -32,7 +32,10 @@ func (r *Removals) deleted(ctx context.Context, main *store.Snapshot, commits []
 			continue
 		}
 		if _, ok := after[i]; !ok {
-			after[i] = guard.After(commits, i)
+			var err error
+			if after[i], err = guard.After(ctx, commits, i); err != nil {
+				return nil, err
+			}
 		}
 		// One puts the file back, and another one moves it.
 		if len(after[i]) < 2 {

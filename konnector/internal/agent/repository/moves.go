@@ -13,7 +13,7 @@ import (
 )
 
 // maxMoves is how many moves are kept. Where more wait for a person, what is kept for a
-// binding is that claims of it have moved.
+// binding is that claims of it have moved: one for each, however many bindings there are.
 const maxMoves = 100
 
 // movedTo is where a claim's file went, if it is known to have moved: to a path
@@ -183,13 +183,24 @@ func (r *Removals) noteMoved(ctx context.Context, binding string, claims Claims)
 		}
 		moves, err := r.findMoves(ctx, view.Main, view.Continues, binding, claims)
 		if err == nil {
-			err = r.noteMoves(ctx, nil, view.Main, moves)
+			err = r.noteFound(ctx, view, moves)
 		}
 		if err != nil {
 			return false, fmt.Errorf("find moves in %s: %w", binding, err)
 		}
 		return true, nil
 	})
+}
+
+// noteFound saves moves that were found in a view of main. The error is ErrOutdated where main has
+// moved on: a file of the view may have moved since.
+func (r *Removals) noteFound(ctx context.Context, view View, moves []Move) error {
+	r.lineage.accepting.Lock()
+	defer r.lineage.accepting.Unlock()
+	if view.isOutdated() {
+		return ErrOutdated
+	}
+	return r.noteMoves(ctx, nil, view.Main, moves)
 }
 
 // noteStep saves what moved with a step of main, which these commits made. Old is nil where
@@ -221,6 +232,7 @@ func (r *Removals) noteStep(ctx context.Context, old, main *store.Snapshot, chan
 // whether main has a commit; the error may be ErrOutdated, where main has moved on.
 func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, continues func(context.Context, store.Hash) (bool, error), binding string, claims Claims) ([]Move, error) {
 	objects := map[contract.Key]bool{}
+	var agreed []Object
 	gone, err := claims.Objects(ctx, func(key contract.Key, terminating bool) bool {
 		objects[key] = true
 		_, ok := main.Entry(key.Path())
@@ -229,19 +241,27 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, continue
 	if err != nil {
 		return nil, err
 	}
-	since, err := r.log(ctx, main, gone)
+	// What main never had is not asked for: the host would send all of it.
+	for _, o := range gone {
+		had, err := continues(ctx, o.Commit)
+		if err != nil {
+			return nil, err
+		}
+		if had {
+			agreed = append(agreed, o)
+		}
+	}
+	since, err := r.log(ctx, main, agreed)
 	if err != nil {
 		return nil, err
 	}
 	own, ordered := guard.RemovedBy(since.commits, nil), guard.Ordered(since.commits, nil)
 	var removed []guard.Removed
-	for _, o := range gone {
+	for _, o := range agreed {
 		i, mine := own[o.Key.Path()]
 		// What this agent removed before they agreed was another life.
 		mine = mine && i < since.index[o.Commit]
-		if had, err := continues(ctx, o.Commit); err != nil {
-			return nil, err
-		} else if had && !mine && !o.Removed && o.Claim != nil {
+		if !mine && !o.Removed && o.Claim != nil {
 			removed = append(removed, removedClaim(o.Key, o.Claim.Kind, claims.Read))
 		}
 	}
@@ -325,7 +345,7 @@ func (r *Removals) noteMoves(ctx context.Context, old, main *store.Snapshot, mov
 		}
 	}
 	change := func(c *Checkpoint) {
-		c.Moves = r.atMost(slices.Concat(slices.DeleteFunc(slices.Clone(c.Moves), isOver), moves))
+		c.Moves = atMost(slices.Concat(slices.DeleteFunc(slices.Clone(c.Moves), isOver), moves))
 	}
 	switch {
 	case len(moves) > 0:
@@ -364,7 +384,7 @@ func (r *Removals) mayWait(ctx context.Context, main *store.Snapshot) func(Move)
 
 // atMost are moves as they are kept. Where they are too many, one of all claims of a
 // binding takes the place of those of the binding that has the most.
-func (r *Removals) atMost(moves []Move) []Move {
+func atMost(moves []Move) []Move {
 	for len(moves) > maxMoves {
 		count := map[string]int{}
 		for _, m := range moves {
@@ -372,8 +392,7 @@ func (r *Removals) atMost(moves []Move) []Move {
 		}
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(count)), func(a, b string) int { return cmp.Compare(count[a], count[b]) })
 		if count[most] == 1 {
-			// What moved in a binding that is not followed is found when it is.
-			return slices.DeleteFunc(moves, func(m Move) bool { return !r.Tracks(m.binding()) })
+			break // there are more bindings than that
 		}
 		moves = slices.DeleteFunc(moves, func(m Move) bool { return m.binding() == most })
 		folder := contract.ClaimsPath(most) + "/"

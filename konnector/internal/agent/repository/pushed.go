@@ -45,12 +45,12 @@ const (
 // where main has moved on since a view of it: the file there is not the one that it is about. A
 // lasting LimitError says that it cannot be told, as that is more history than is read.
 func (p *Pushes) Last(ctx context.Context, v View, since store.Hash, key contract.Key, made time.Time) (contract.ObjectTrailer, error) {
+	if since == "" {
+		return p.sinceMade(ctx, v, key, made)
+	}
 	head := p.lineage.Accepted()
 	if v.isOutdated() {
 		return contract.ObjectTrailer{}, ErrOutdated
-	}
-	if since == "" {
-		return p.sinceMade(ctx, head, key, made)
 	}
 	commits, descends, err := p.lineage.log(ctx, since, head)
 	if err != nil || !descends {
@@ -68,9 +68,14 @@ func (p *Pushes) Last(ctx context.Context, v View, since store.Hash, key contrac
 
 // sinceMade reads as much of the history as an answer takes. A commit that is older than an object
 // does not name it.
-func (p *Pushes) sinceMade(ctx context.Context, head store.Hash, key contract.Key, made time.Time) (contract.ObjectTrailer, error) {
+func (p *Pushes) sinceMade(ctx context.Context, v View, key contract.Key, made time.Time) (contract.ObjectTrailer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// By now: what was read for a newer head does not go on with an older one.
+	head := p.lineage.Accepted()
+	if v.isOutdated() {
+		return contract.ObjectTrailer{}, ErrOutdated
+	}
 	if err := p.goOn(ctx, head); err != nil {
 		return contract.ObjectTrailer{}, err
 	}
@@ -87,7 +92,7 @@ func (p *Pushes) sinceMade(ctx context.Context, head store.Hash, key contract.Ke
 		depth := max(firstDepth, depthFactor*p.depth)
 		commits, err := p.lineage.main.Recent(ctx, head, depth)
 		if store.LastingLimit(err) != nil {
-			p.tooLong = err
+			p.upTo, p.tooLong = head, err
 			continue
 		}
 		if err != nil {
@@ -100,7 +105,11 @@ func (p *Pushes) sinceMade(ctx context.Context, head store.Hash, key contract.Ke
 
 // goOn reads what came since the commit that was looked at last.
 func (p *Pushes) goOn(ctx context.Context, head store.Hash) error {
-	if p.upTo == "" || p.upTo == head {
+	if p.upTo == head {
+		return nil
+	}
+	if p.depth == 0 {
+		p.tooLong = nil // the newest commits may be other ones
 		return nil
 	}
 	commits, descends, err := p.lineage.main.Log(ctx, p.upTo, head)

@@ -85,12 +85,16 @@ func (r *Removals) lockNewest(ctx context.Context) (View, error) {
 }
 
 func (r *Removals) judge(ctx context.Context, main *store.Snapshot, key contract.Key, fileGone bool) (guard.Verdict, error) {
-	path, head, moved := key.Path(), string(main.Head()), false
+	path, head, to, moved := key.Path(), string(main.Head()), "", false
 	rules := r.rules(main)
 	if fileGone {
-		var to string
 		if to, moved = r.movedTo(main, path, ""); moved && !r.mayBeApproved(key.Binding) {
 			return guard.Moved(head, to), nil
+		}
+	}
+	if me, ok := r.listedAs(main, key, fileGone); moved && ok {
+		if approved, err := r.isApproved(ctx, main, me); err != nil || !approved {
+			return guard.Moved(head, to), err
 		}
 	}
 	if !moved {
@@ -167,15 +171,21 @@ func (r *Removals) mayBeApproved(binding string) bool {
 	return r.checkpoints.get().Approved.Removals != "" || r.IsUnbinding(binding)
 }
 
+// listedAs is what was listed last of a claim that waits, where that was for this head of main.
+func (r *Removals) listedAs(main *store.Snapshot, key contract.Key, fileGone bool) (waiting, bool) {
+	if r.listed == nil || r.listed.head != main.Head() {
+		return waiting{}, false
+	}
+	w, ok := r.listed.all[key]
+	return w, ok && w.fileGone == fileGone
+}
+
 // isStillHeld says so from memory: for those that were held together with another one,
 // there is nothing to look up.
 func (r *Removals) isStillHeld(ctx context.Context, main *store.Snapshot, key contract.Key, fileGone bool) (bool, error) {
-	if r.listed == nil || r.listed.head != main.Head() {
-		return false, nil
-	}
+	w, ok := r.listedAs(main, key, fileGone)
 	// One that was let go since is in the list, and waits no more.
-	w, ok := r.listed.all[key]
-	if mine := r.waits[key]; !ok || mine == nil || w.fileGone != fileGone || !mine.held {
+	if mine := r.waits[key]; !ok || mine == nil || !mine.held {
 		return false, nil
 	}
 	approved, err := r.isApproved(ctx, main, w)

@@ -175,6 +175,7 @@ func TestSubscribersHearWhatChanged(t *testing.T) {
 			return false
 		}
 	}
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
 	w.until("the file that was there", heard(Change{Claims: []contract.Key{orders}, First: true}))
 	other := contract.Key{Binding: api, Namespace: "team-a", Name: "other"}
 	w.repo.moved("refs/heads/main", w.put(w.person, other.Path(), "1"))

@@ -18,9 +18,9 @@ import (
 // deepHistory is a branch of which at most so many commits are read at once.
 type deepHistory struct {
 	store.Branch
-	most int
 
 	mu    sync.Mutex
+	most  int
 	asked []int
 }
 
@@ -39,6 +39,8 @@ func (b *deepHistory) Recent(ctx context.Context, to store.Hash, depth int) ([]s
 }
 
 func (b *deepHistory) limited(commits int, to store.Hash, err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err == nil && commits > b.most {
 		return &store.LimitError{Branch: "main", Head: to, Reason: "the history before it: more than 67108864 bytes of commits"}
 	}
@@ -76,6 +78,29 @@ func newDeepWorld(t *testing.T, commits, most int) (*world, *deepHistory) {
 func (w *world) pushed(since store.Hash, hours int) (contract.ObjectTrailer, error) {
 	w.Helper()
 	return w.repo.Pushes.Last(w.Context(), w.view(), since, orders, w.now.Add(-time.Duration(hours)*time.Hour))
+}
+
+// The newest commits may be large ones, which are followed by others.
+func TestAPushIsSoughtAgainWhereTheNewestCommitsWereTooLarge(t *testing.T) {
+	t.Parallel()
+	w, deep := newDeepWorld(t, 500, 5)
+	for range 2 {
+		if _, err := w.pushed("", 0); store.LastingLimit(err) == nil {
+			t.Errorf("of more than is read: %v", err)
+		}
+	}
+	if diff := cmp.Diff([]int{1000}, deep.depths()); diff != "" {
+		t.Errorf("asked for: %s", diff)
+	}
+	deep.mu.Lock()
+	deep.most = 200
+	deep.mu.Unlock()
+	head := w.put(w.person, "note", "small")
+	w.repo.Wake()
+	w.until("it is seen", func() bool { return w.view().Main.Head() == head })
+	if _, err := w.pushed("", 0); err != nil {
+		t.Errorf("of what is read: %v", err)
+	}
 }
 
 func TestAPushIsSoughtNoFurtherBackThanItsObject(t *testing.T) {

@@ -288,7 +288,7 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	} else {
 		r.held.clear(l.key)
 	}
-	if d.Action == decision.Wait || d.Reason == decision.CommitLost || d.Reason == decision.ManyRemovals || d.Reason == decision.Moved || l.view.IsHeld() {
+	if d.Action == decision.Wait || d.Reason == decision.CommitLost || d.Reason == decision.HistoryTooLong || d.Reason == decision.ManyRemovals || d.Reason == decision.Moved || l.view.IsHeld() {
 		r.pending.add(l.key)
 		// What it waits for may have come before it was on the list.
 		repo := r.api().Repository

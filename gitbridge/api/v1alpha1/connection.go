@@ -187,7 +187,7 @@ type ConnectionStatus struct {
 	// for it. Of an API with more than are kept, the folder of its claims is both
 	// from and to, and stands for all of its files that are missing.
 	// +optional
-	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:MaxItems=1000
 	Moves []Move `json:"moves,omitempty"`
 
 	// Approved are the approvals that were acted on last.

@@ -247,3 +247,42 @@ func TestL10_AClaimThatIsOrderedAgainHasNotMoved(t *testing.T) {
 	w.removeFiles(keyOf(0))
 	w.may(o, true, true, keyOf(0))
 }
+
+// listing is what an API has, none, and what happens while it is listed.
+type listing struct {
+	objects
+	meanwhile func()
+}
+
+func (l *listing) Objects(context.Context, func(contract.Key, bool) bool) ([]Object, error) {
+	meanwhile := l.meanwhile
+	l.meanwhile = func() {}
+	meanwhile()
+	return nil, nil
+}
+
+// What moves while another API is listed is not forgotten by what is found there, of an older main.
+func TestL10_AMoveThatIsSeenWhileAnAPIIsListedIsKept(t *testing.T) {
+	t.Parallel()
+	w, _ := newCounted(t, 20)
+	listed := &listing{meanwhile: func() { w.push(renamed(keyOf(0), named("renamed"))) }}
+	if _, err := w.repo.Removals.Track(t.Context(), "buckets.anynines.com", listed); err != nil {
+		t.Fatal(err)
+	}
+	w.isHeldAsMoved(keyOf(0), named("renamed").Path())
+}
+
+// One for each API is kept, however many there are.
+func TestL10_MovesOfManyAPIsAreAllKept(t *testing.T) {
+	t.Parallel()
+	var moves []Move
+	for i := range 2 * maxMoves {
+		key := contract.Key{Binding: fmt.Sprintf("a%d.example.com", i), Namespace: "team-a", Name: "x"}
+		other := key
+		other.Name = "y"
+		moves = append(moves, Move{key.Path(), other.Path()})
+	}
+	if kept := atMost(moves); len(kept) != len(moves) {
+		t.Errorf("%d of %d are kept", len(kept), len(moves))
+	}
+}

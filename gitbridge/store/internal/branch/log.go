@@ -67,10 +67,16 @@ func (c *Client) log(ctx context.Context, since, to store.Hash) ([]store.Commit,
 	return commits, descends, nil
 }
 
-// Recent asks the remote each time.
+// Recent answers from the commits that went by, if they suffice.
 func (c *Client) Recent(ctx context.Context, to store.Hash, depth int) ([]store.Commit, error) {
 	if to == "" {
 		return nil, nil
+	}
+	c.mu.Lock()
+	commits, ok := c.commits.recent(to, depth)
+	c.mu.Unlock()
+	if ok {
+		return commits, nil
 	}
 	sent, err := c.remote.Log(ctx, "", to, depth)
 	if err != nil {
@@ -83,7 +89,7 @@ func (c *Client) Recent(ctx context.Context, to store.Hash, depth int) ([]store.
 	if _, ok := all.byID[to]; !ok {
 		return nil, fmt.Errorf("log: %w: no commit %s", ErrGone, to)
 	}
-	commits, _, _ := all.log("", to)
+	commits, _, _ = all.log("", to)
 	return commits, nil
 }
 
@@ -218,6 +224,30 @@ func (c *commitCache) log(since, to store.Hash) (commits []store.Commit, descend
 	// Where since's own history is not known to its beginning, only what
 	// descends from since is surely no part of it.
 	return commits, descends, complete && (oldComplete || allDescend(commits, since))
+}
+
+// recent finds a commit and those of its ancestors that are fewer than depth parents away, and
+// says whether all of these are known.
+func (c *commitCache) recent(to store.Hash, depth int) (commits []store.Commit, complete bool) {
+	seen := map[store.Hash]bool{to: true}
+	for level := []store.Hash{to}; depth > 0 && len(level) > 0; depth-- {
+		var parents []store.Hash
+		for _, h := range level {
+			commit, known := c.byID[h]
+			if !known {
+				return nil, false
+			}
+			commits = append(commits, commit)
+			for _, p := range commit.Parents {
+				if !seen[p] {
+					seen[p] = true
+					parents = append(parents, p)
+				}
+			}
+		}
+		level = parents
+	}
+	return newestFirst(commits), true
 }
 
 // allDescend says that each of the commits, the newest first, has since among

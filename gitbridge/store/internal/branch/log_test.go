@@ -2,6 +2,7 @@ package branch
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -84,6 +85,26 @@ func TestLogOfHalfKnownHistories(t *testing.T) {
 		}
 		check(&all, true)
 		check(&some, false)
+
+		depth := rapid.IntRange(1, 6).Draw(t, "depth")
+		near := map[store.Hash]bool{to: true}
+		for range depth - 1 {
+			for h := range maps.Clone(near) {
+				for _, p := range all.byID[h].Parents {
+					near[p] = true
+				}
+			}
+		}
+		for _, c := range []*commitCache{&all, &some} {
+			commits, complete := c.recent(to, depth)
+			got := map[store.Hash]bool{}
+			for _, commit := range commits {
+				got[commit.Hash] = true
+			}
+			if complete && fmt.Sprint(got) != fmt.Sprint(near) || !complete && c == &all {
+				t.Fatalf("fewer than %d from %q: %v, want %v", depth, to, got, near)
+			}
+		}
 	})
 	if answered == 0 {
 		t.Error("it never had an answer")

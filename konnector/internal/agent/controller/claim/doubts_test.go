@@ -308,6 +308,7 @@ func TestMainIsAskedOnceBeforeAnotherProposal(t *testing.T) {
 func TestANewObjectBesideAHistoryThatIsTooLongIsHeld(t *testing.T) {
 	t.Parallel()
 	w := newGitWorld(t)
+	w.write("main", "other", []byte("1")) // of what comes at once, the last alone is known
 	w.write("main", key.Path(), nil)
 	w.run()
 	w.remote.SetFault(func(c memstore.Call) error {

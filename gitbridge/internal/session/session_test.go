@@ -441,14 +441,16 @@ func TestL3_AStatusThatWasSetBackAnswersMainOnceAllIsAnsweredAgain(t *testing.T)
 }
 
 // Where main and status were set back together, and main is repaired, what status
-// lost is answered again.
+// lost is answered again. The konnector takes status for an older one only until it is looked at.
 func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	begin := w.remote.Head("main")
 	w.commit("Add", map[string]string{path("a"): "1"})
 	r := w.startAndFollow()
 	backup := w.remote.Head("status")
 	r.answer(path("a"), contract.Applied)
+	seen := statusbranch.Observed(w.statusTree()).Sequence
 	good := w.remote.Head("main")
 	w.remote.ForceHead("main", begin)
 	r.wantHeld("MainRewritten")
@@ -458,6 +460,12 @@ func TestWhatStatusLostIsAnsweredWhenMainIsBack(t *testing.T) {
 		store.Tell(r.wakeStatus, "")
 		return slices.Equal(w.queued(), []string{path("a")})
 	})
+	w.eventually("the sequence goes beyond what was seen", func() bool {
+		return statusbranch.Observed(w.statusTree()).Sequence > seen
+	})
+	if o := statusbranch.Observed(w.statusTree()); o.Commit == string(good) || w.status(path("a")) != nil {
+		t.Errorf("main is answered while it is held: %+v", o)
+	}
 	w.remote.ForceHead("main", good)
 	r.follows()
 	if got := w.queued(); !slices.Contains(got, path("a")+" !") {

@@ -256,6 +256,26 @@ func TestABranchThatWasSetBackGetsBeyondWhatOthersSaw(t *testing.T) {
 	f.until(func(o contract.Observed) bool { return o.Sequence > seen && o.Commit == "one" })
 }
 
+// As long as main is held, no commit of it is answered.
+func TestABranchThatWasSetBackGetsBeyondWhatOthersSawThoughNothingIsAnswered(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	go f.branch.Settle(t.Context(), func(error) {})
+	f.write(answer("a", f.branch.Advance("one", []string{"a"})))
+	backup := f.tree().Head()
+	f.write(answer("b", f.branch.Advance("two", []string{"b"})))
+	f.wantObserved("two")
+	seen := statusbranch.Observed(f.tree()).Sequence
+	f.remote.ForceHead("status", backup)
+	found, err := f.git.Fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.branch.Open("e1", statusbranch.Observed(found), 0)
+	f.until(func(o contract.Observed) bool { return o.Sequence > seen })
+	f.wantObserved("one")
+}
+
 // What was answered before is not on the branch any more.
 func TestL3_ABranchThatWasSetBackAnswersNoCommitBeforeItsPathsAreAnsweredAgain(t *testing.T) {
 	t.Parallel()

@@ -65,8 +65,8 @@ func (b *Branch) Start(ctx context.Context, lacks bool) error {
 	})
 }
 
-// behind reports whether more is answered than observed.yaml says, and how long
-// to wait before it is written alone.
+// behind reports whether more is answered than observed.yaml says, or a higher sequence was
+// reached, and how long to wait before it is written alone.
 func (b *Branch) behind() (bool, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +75,8 @@ func (b *Branch) behind() (bool, time.Duration) {
 
 func (b *Branch) isBehind(o contract.Observed) bool {
 	head := b.tracker.Answered()
-	return head != "" && b.epoch != "" && (o.Commit != string(head) || o.Epoch != b.epoch || o.Sequence < b.reached)
+	isSaid := head == "" || o.Commit == string(head) && o.Epoch == b.epoch
+	return b.epoch != "" && (!isSaid || o.Epoch == b.epoch && o.Sequence < b.reached)
 }
 
 func (b *Branch) observeAlone(ctx context.Context) error {

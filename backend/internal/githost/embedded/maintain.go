@@ -92,7 +92,8 @@ func (h *Host) repackQueued(ctx context.Context, id string) error {
 }
 
 // repackOne repacks a repository, once a day in full, unless that failed a short while ago. After
-// a full one that failed it is queued again, so that its new packs do not wait for the next.
+// a full one that failed it is queued again, so that its new packs do not wait for the next, and
+// after that for the next full one.
 func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	repo.collecting.Lock()
 	defer repo.collecting.Unlock()
@@ -100,8 +101,9 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 		h.repack.AddAfter(repo.id, wait)
 		return
 	}
-	repo.pushes.Store(1) // those from now on may come too late for this repack
-	full := !h.now().Before(repo.nextCollect) && repo.collectedBefore(h.now().Add(-collectEvery))
+	repo.pushes.Store(1)                       // those from now on may come too late for this repack
+	failed := h.now().Before(repo.nextCollect) // the last full one, a short while ago
+	full := !failed && repo.collectedBefore(h.now().Add(-collectEvery))
 	before, start := repo.packs(), time.Now()
 	var err error
 	if full {
@@ -119,6 +121,9 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 			h.collectBackoff.Forget(repo.id)
 		}
 		log.Info("Repacked", "packsBefore", before, "packs", repo.packs())
+		if failed {
+			h.repack.AddAfter(repo.id, repo.nextCollect.Sub(h.now()))
+		}
 		return
 	}
 	// Whether it was killed or not: what it holds is let go by now.

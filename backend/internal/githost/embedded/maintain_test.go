@@ -204,6 +204,19 @@ func TestARepackThatFailedIsTriedAgainWithoutAPush(t *testing.T) {
 	}
 }
 
+func TestH4_AFullRepackThatFailedIsTriedAgainWithoutAPush(t *testing.T) {
+	t.Parallel()
+	m := maintain(t, `! tail -n 1 ran | grep -q gc || [ "$(grep -c gc ran)" -gt 2 ]`)
+	m.collectBackoff = workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, 100*time.Millisecond)
+	m.pushed(cluster)
+	const gc, repack = "gc " + cluster, "repack " + cluster
+	m.ran(t, gc, repack, gc, repack, gc)
+	m.at(cluster, 0)
+	if m.collectBackoff.NumRequeues(cluster) > 0 {
+		t.Error("it is not done")
+	}
+}
+
 // What a git that was ended had begun to write would count towards the quota for two weeks.
 func TestH4_WhatAnEndedGitLeftIsRemovedWithTheNextRepack(t *testing.T) {
 	t.Parallel()

@@ -101,10 +101,10 @@ func flatten(at string, v any, out map[string]string) {
 	out[at] = string(text)
 }
 
-// Cut shortens a text to so many characters, and one that says so.
+// Cut shortens a text to so many characters, of which the last then says so.
 func Cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
 	}
-	return string([]rune(s)[:most]) + "…"
+	return string([]rune(s)[:most-1]) + "…"
 }

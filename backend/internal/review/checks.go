@@ -385,7 +385,7 @@ func (c *Checks) show(cluster string, now map[string]told) {
 func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) githost.Check {
 	check := githost.Check{Commit: c.Head, Branch: c.Branch}
 	says := func(ok bool, format string, args ...any) githost.Check {
-		check.OK, check.Words = ok, cut(fmt.Sprintf(format, args...), githost.MaxWords-1)
+		check.OK, check.Words = ok, cut(fmt.Sprintf(format, args...), githost.MaxWords)
 		return check
 	}
 	switch {

@@ -151,5 +151,5 @@ func regular(path string, data []byte) (contract.File, error) {
 	return contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, nil
 }
 
-// cut shortens a text to so many characters, and one that says so.
+// cut shortens a text to so many characters, of which the last then says so.
 func cut(s string, most int) string { return claimdiff.Cut(s, most) }

@@ -36,7 +36,7 @@ func TestDescribe(t *testing.T) {
 		f.Action, f.Fields = action, fields
 		return f
 	}
-	long := strings.Repeat("x", claimdiff.MaxValue)
+	long := strings.Repeat("x", claimdiff.MaxValue-1)
 	for name, c := range map[string]struct {
 		in   githost.FileChange
 		want restapi.ChangedFile
@@ -47,7 +47,7 @@ func TestDescribe(t *testing.T) {
 		"changed": {change(orders, head+"spec: {plan: small, old: 1, same: true, empty: ''}\n", head+"spec: {plan: big, same: true, 'a.b': 2}\n"), with(claim, restapi.ActionUpdate,
 			restapi.FieldChange{Field: "spec.empty", Before: `""`}, restapi.FieldChange{Field: "spec.old", Before: "1"},
 			restapi.FieldChange{Field: "spec.plan", Before: "small", After: "big"}, restapi.FieldChange{Field: `spec["a.b"]`, After: "2"})},
-		"long values that begin alike": {change(orders, head+"spec: {a: "+long+"1}\n", head+"spec: {a: "+long+"2}\n"), with(claim, restapi.ActionUpdate,
+		"long values that begin alike": {change(orders, head+"spec: {a: "+long+"x1}\n", head+"spec: {a: "+long+"x2}\n"), with(claim, restapi.ActionUpdate,
 			restapi.FieldChange{Field: "spec.a", Before: long + "…", After: long + "…"})},
 		"reformatted": {change(orders, head+"spec: {plan: small}\n", head+"spec:\n  plan: small # cheap\n"), with(claim, restapi.ActionUpdate)},
 		"cancelled": {change(orders, head+"spec: {plan: small}\n", ""), with(claim, restapi.ActionDelete,

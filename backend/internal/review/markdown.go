@@ -90,7 +90,7 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "<code>" + literal(cut(text, maxCell-1)) + "</code>"
+	return "<code>" + literal(cut(text, maxCell)) + "</code>"
 }
 
 // literal writes all that could mean something to Markdown, HTML or the host, such as the

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -462,6 +463,13 @@ func TestL15_AnAnswerWithLongTextsIsNoLargerThanAFileMayBe(t *testing.T) {
 	}
 	if got.Message == "" || got.Problem.File == "" || got.Problem.Reason == "" || got.Problem.Line != 3 || answer.Message != long || answer.Problem.File != long {
 		t.Errorf("%.300s of %.300s", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", answer))
+	}
+	for what, lengths := range map[string][2]int{
+		"message": {utf8.RuneCountInString(got.Message), 2000}, "reason": {utf8.RuneCountInString(got.Problem.Reason), 2000}, "file": {utf8.RuneCountInString(got.Problem.File), 4096},
+	} {
+		if lengths[0] != lengths[1] {
+			t.Errorf("%s has %d characters, and may have %d", what, lengths[0], lengths[1])
+		}
 	}
 	if diff := cmp.Diff(got, session.Bounded(got)); diff != "" {
 		t.Errorf("it is another one the second time: %.300s", diff)

@@ -131,7 +131,7 @@ func (q Requests) Open(ctx context.Context, cluster string, p githost.Pull) erro
 	case p.Shared:
 		return nil
 	}
-	title := claimdiff.Cut(cmp.Or(strings.TrimSpace(p.Title), p.Branch), maxTitle-1)
+	title := claimdiff.Cut(cmp.Or(strings.TrimSpace(p.Title), p.Branch), maxTitle)
 	return r.Create(ctx, p.Branch, title, withHead(p.Text, p.Head))
 }
 

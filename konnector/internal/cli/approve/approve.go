@@ -249,6 +249,9 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 	if err := in.withdraw(ctx, c); err != nil {
 		return err
 	}
+	if err := in.withEarlier(ctx, c); err != nil {
+		return err
+	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(c.gvk())
 	u.SetName(c.Name)

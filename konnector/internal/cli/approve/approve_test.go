@@ -111,7 +111,32 @@ func TestDone(t *testing.T) {
 		return u
 	}
 	both := chosen{annotations: map[string]string{v1alpha1.ApproveMainAnnotation: hash, recreateAnnotation: path}, holder: &holder{}}
+	both.recreate = []string{path}
 	if both.doneOn(on(both.annotations)) || both.doneOn(on(map[string]string{recreateAnnotation: path})) || !both.doneOn(on(nil)) {
 		t.Error("an approval of a ClusterBinding")
+	}
+	folder := chosen{annotations: map[string]string{recreateAnnotation: other}, holder: &holder{}, recreate: []string{"bindings/databases.example.com/"}}
+	of := "bindings/databases.example.com"
+	for left, want := range map[string]bool{of: false, path: false, "bindings/caches.example.com," + path: false, "bindings/caches.example.com": true} {
+		if got := folder.doneOn(on(map[string]string{recreateAnnotation: left})); got != want {
+			t.Errorf("of the folder, %q is left: done is %t", left, got)
+		}
+	}
+}
+
+// What is left of an earlier approval may wait for long, such as for a file to be mended.
+func TestAnApprovalLeavesAnEarlierOneThatWaits(t *testing.T) {
+	for earlier, want := range map[string]string{
+		"": path, path: path, other: path + "," + other, other + "\n" + path + ", ": path + "," + other,
+	} {
+		if got := joined(earlier, []string{path}); got != want {
+			t.Errorf("%q with the new one is %q, want %q", earlier, got, want)
+		}
+	}
+	c := chosen{annotations: map[string]string{recreateAnnotation: path}, holder: &holder{}, recreate: []string{path}}
+	u := &unstructured.Unstructured{}
+	u.SetAnnotations(map[string]string{recreateAnnotation: other})
+	if !c.doneOn(u) {
+		t.Error("it waits for what was approved before")
 	}
 }

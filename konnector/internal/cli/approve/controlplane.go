@@ -3,6 +3,8 @@ package approve
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -136,13 +138,50 @@ func (h *holder) answered(status, main *store.Snapshot) {
 	}
 }
 
+// withEarlier has an approval name what an earlier one waits for, too: the bridge keeps that in
+// the annotation alone.
+func (in Input) withEarlier(ctx context.Context, c chosen) error {
+	if len(c.recreate) == 0 {
+		return nil
+	}
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(c.gvk())
+	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, now); err != nil {
+		return fmt.Errorf("read ClusterBinding %s: %w", c.Name, err)
+	}
+	c.annotations[recreateAnnotation] = joined(now.GetAnnotations()[recreateAnnotation], c.recreate)
+	return nil
+}
+
+// joined is the annotation for paths beside those that it names.
+func joined(annotation string, paths []string) string {
+	all := slices.Concat(named(annotation), paths)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+// named are the paths of an annotation, as the bridge reads it.
+func named(annotation string) []string {
+	return strings.FieldsFunc(annotation, func(r rune) bool { return r == ',' || r == '\n' || r == ' ' })
+}
+
 // doneOn reports whether the bridge has acted on all of the approval: it takes the
-// annotations away then.
+// annotations away then, and of an earlier approval's paths those that are done.
 func (c chosen) doneOn(u *unstructured.Unstructured) bool {
 	for annotation := range c.annotations {
-		if u.GetAnnotations()[annotation] != "" {
+		left := u.GetAnnotations()[annotation]
+		if annotation == recreateAnnotation {
+			if slices.ContainsFunc(named(left), c.recreates) {
+				return false
+			}
+		} else if left != "" {
 			return false
 		}
 	}
 	return true
+}
+
+// recreates reports whether a path that is left is one that was approved.
+func (c chosen) recreates(left string) bool {
+	return slices.ContainsFunc(c.recreate, func(path string) bool { return includes(path, left) })
 }

@@ -62,7 +62,7 @@ func (h *holder) gvk() schema.GroupVersionKind {
 func (h *holder) lost(path string) []string {
 	var out []string
 	add := func(p string) {
-		if p == path || strings.HasPrefix(p, strings.TrimSuffix(path, "/")+"/") {
+		if includes(path, p) {
 			out = append(out, p)
 		}
 	}
@@ -76,6 +76,11 @@ func (h *holder) lost(path string) []string {
 		add(i.Path)
 	}
 	return out
+}
+
+// includes reports whether a path, or the folder at it, includes that of a claim or of a folder.
+func includes(path, p string) bool {
+	return strings.HasPrefix(strings.TrimSuffix(p, "/")+"/", strings.TrimSuffix(path, "/")+"/")
 }
 
 func (h *holder) waits() bool {

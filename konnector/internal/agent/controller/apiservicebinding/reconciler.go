@@ -44,7 +44,9 @@ const (
 	// servedTimeout is how long the API server may take to answer whether it serves
 	// an API: of one that it has just begun to serve it was seen to take 45 s.
 	servedTimeout = 5 * time.Second
-	conflictWait  = 100 * time.Millisecond
+	// sentTimeout is how long a worker waits until the API server has sent an API's objects.
+	sentTimeout  = 2 * time.Second
+	conflictWait = 100 * time.Millisecond
 	// unsentWait is until a push is tried again that the Git host did not take.
 	unsentWait = 10 * time.Second
 )
@@ -235,10 +237,14 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 	}
 	if missing == nil || isRunning {
 		want.Status.HeldFiles, want.Status.Held = r.Claims.Held(b.Name)
-		var err error
-		if want.Status.Namespaces, err = r.Claims.Namespaces(ctx, b.Name); err != nil {
+		namespaces, notSent, err := r.namespaces(ctx, b.Name)
+		if err != nil {
 			return ctrl.Result{}, err
 		}
+		if notSent == nil {
+			want.Status.Namespaces = namespaces
+		}
+		missing = cmp.Or(missing, notSent)
 	}
 	result := ctrl.Result{RequeueAfter: l.retry}
 	switch {
@@ -273,6 +279,18 @@ func (r *Reconciler) report(ctx context.Context, l *look, api claim.API, missing
 		return ctrl.Result{}, fmt.Errorf("update status: %w", err)
 	}
 	return result, nil
+}
+
+// namespaces are those that have objects of an API that is kept in step, or why they are not known
+// yet.
+func (r *Reconciler) namespaces(ctx context.Context, binding string) ([]string, *notReady, error) {
+	waited, cancel := context.WithTimeout(ctx, sentTimeout)
+	defer cancel()
+	all, err := r.Claims.Namespaces(waited, binding)
+	if err != nil && waited.Err() != nil && ctx.Err() == nil {
+		return nil, &notReady{reason: "Starting", message: "This cluster's API server has not sent the objects of this API yet. They are waited for.", retry: rightsWait, passing: true}, nil
+	}
+	return all, nil, err
 }
 
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {

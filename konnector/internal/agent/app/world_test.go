@@ -183,10 +183,11 @@ func (w *world) start() {
 
 // ready waits until claims are worked on, and until the API server lets people make
 // them and, where the attribution policy is bound, says who did: it looks only every few
-// seconds for new schemas that a MutatingAdmissionPolicy needs.
+// seconds for new schemas that a MutatingAdmissionPolicy needs. An API server that has just begun
+// to serve a kind was seen to send nothing of it for 45 s; the konnector starts over after a minute.
 func (w *world) ready() {
 	w.Helper()
-	w.bindingIs("Bound")
+	w.await(2*time.Minute, "binding is Bound", func() error { return w.bindingReason("Bound", new(string)) })
 	w.eventually("the definition has an old date", func() error { return env.Backdate(w.Context(), w.client, w.binding) })
 	policy := attribution.ForBinding(w.group, w.plural)
 	attributed := w.client.Get(w.Context(), client.ObjectKeyFromObject(policy), policy) == nil
@@ -207,14 +208,16 @@ func (w *world) ready() {
 
 func (w *world) bindingIs(reason string) (message string) {
 	w.Helper()
-	w.eventually("binding is "+reason, func() error {
-		b := &v1alpha1.APIServiceBinding{}
-		if err := w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, b); err != nil {
-			return err
-		}
-		return hasReason(b.Status.Conditions, "Ready", reason, &message)
-	})
+	w.eventually("binding is "+reason, func() error { return w.bindingReason(reason, &message) })
 	return message
+}
+
+func (w *world) bindingReason(reason string, message *string) error {
+	b := &v1alpha1.APIServiceBinding{}
+	if err := w.client.Get(w.Context(), client.ObjectKey{Name: w.binding}, b); err != nil {
+		return err
+	}
+	return hasReason(b.Status.Conditions, "Ready", reason, message)
 }
 
 func (w *world) connectionIs(reason string) (message string) {
@@ -247,7 +250,12 @@ func hasReason(conditions []metav1.Condition, kind, reason string, message *stri
 // do what an event is to do.
 func (w *world) eventually(what string, look func() error) {
 	w.Helper()
-	if err := env.Await(45*time.Second, look); err != nil {
+	w.await(45*time.Second, what, look)
+}
+
+func (w *world) await(most time.Duration, what string, look func() error) {
+	w.Helper()
+	if err := env.Await(most, look); err != nil {
 		w.Fatalf("never: %s: %v", what, err)
 	}
 }

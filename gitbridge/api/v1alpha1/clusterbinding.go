@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -35,6 +37,16 @@ func (b *ClusterBinding) IsCopied() bool {
 // bridge reads it, is made again. A person sets it. The bridge has it name the paths
 // that are still to be made, and removes it after the last one.
 const RecreateEmptyAnnotation = "gitbind.dev/recreate-empty"
+
+// RecreateEmptyPaths are the paths that a RecreateEmptyAnnotation names, folders without
+// the last slash.
+func RecreateEmptyPaths(annotation string) []string {
+	paths := strings.FieldsFunc(annotation, func(r rune) bool { return r == ',' || r == '\n' || r == ' ' })
+	for i, p := range paths {
+		paths[i] = strings.TrimSuffix(p, "/")
+	}
+	return paths
+}
 
 // ClusterBinding is one app cluster, as the control plane knows it: who owns
 // it, which repository and which tenant namespace are its own. Its name is the

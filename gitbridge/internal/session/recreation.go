@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // Recreation is what a person wants made again, empty. An approval names paths of claims, or of
@@ -78,8 +80,8 @@ func (r *Recreation) Open() *Approved {
 		return nil
 	}
 	a := &Approved{list: r.read, entries: map[string]bool{}}
-	for _, entry := range strings.FieldsFunc(r.read, func(r rune) bool { return r == ',' || r == '\n' || r == ' ' }) {
-		a.entries[strings.TrimSuffix(entry, "/")] = true
+	for _, p := range v1alpha1.RecreateEmptyPaths(r.read) {
+		a.entries[p] = true
 	}
 	return a
 }

@@ -155,14 +155,9 @@ func (in Input) withEarlier(ctx context.Context, c chosen) error {
 
 // joined is the annotation for paths beside those that it names.
 func joined(annotation string, paths []string) string {
-	all := slices.Concat(named(annotation), paths)
+	all := slices.Concat(v1alpha1.RecreateEmptyPaths(annotation), paths)
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ",")
-}
-
-// named are the paths of an annotation, as the bridge reads it.
-func named(annotation string) []string {
-	return strings.FieldsFunc(annotation, func(r rune) bool { return r == ',' || r == '\n' || r == ' ' })
 }
 
 // doneOn reports whether the bridge has acted on all of the approval: it takes the
@@ -171,7 +166,7 @@ func (c chosen) doneOn(u *unstructured.Unstructured) bool {
 	for annotation := range c.annotations {
 		left := u.GetAnnotations()[annotation]
 		if annotation == recreateAnnotation {
-			if slices.ContainsFunc(named(left), c.recreates) {
+			if slices.ContainsFunc(v1alpha1.RecreateEmptyPaths(left), c.recreates) {
 				return false
 			}
 		} else if left != "" {

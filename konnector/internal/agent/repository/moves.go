@@ -328,10 +328,10 @@ func (r *Removals) log(ctx context.Context, main *store.Snapshot, objects []Obje
 // main had before, nil where that is not known.
 func (r *Removals) noteMoves(ctx context.Context, old, main *store.Snapshot, moves []Move) error {
 	known := r.checkpoints.get().Moves
-	over := map[Move]bool{}
+	over, waited := map[Move]bool{}, r.mayWait(ctx, old)
 	for _, m := range known {
 		_, back := main.Entry(m.From)
-		over[m] = back || m.isOfAll() && old != nil && !r.mayWait(ctx, old)(m)
+		over[m] = back || m.isOfAll() && old != nil && !waited(m)
 	}
 	isOver := func(m Move) bool { return over[m] }
 	kept := slices.DeleteFunc(slices.Clone(known), isOver)

@@ -146,6 +146,18 @@ func TestL10_MoreMovesThanAreKeptAreHeld(t *testing.T) {
 	again.may(o, true, true, keyOf(2*maxMoves+1))
 }
 
+// newHeldAtTheStart has 20 claims, and a process that starts while main is held, as the last commit
+// is missing.
+func newHeldAtTheStart(t *testing.T) (again *world, o *objects, last store.Hash) {
+	t.Helper()
+	w, o := newCounted(t, 20)
+	backup := w.view().Main.Head()
+	last = w.push(map[string]string{"note": "1"})
+	w.repo.Suspend()
+	w.remote.ForceHead("main", backup)
+	return w.restarted(), o, last
+}
+
 // TestL10_AMoveIsSeenWhenMainIsRightAgain has a process start while main is held, and main come
 // right by the push that renames a claim.
 func TestL10_AMoveIsSeenWhenMainIsRightAgain(t *testing.T) {
@@ -170,12 +182,7 @@ func TestL10_AMoveIsSeenWhenMainIsRightAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, o := newCounted(t, 20)
-			backup := w.view().Main.Head()
-			last := w.push(map[string]string{"note": "1"})
-			w.repo.Suspend()
-			w.remote.ForceHead("main", backup)
-			again := w.restarted()
+			again, o, last := newHeldAtTheStart(t)
 			again.track(o)
 			if again.view().Replaced == "" {
 				t.Fatal("main is not held")
@@ -197,12 +204,7 @@ func TestL10_AMoveIsSeenWhenMainIsRightAgain(t *testing.T) {
 // that main is held, and before the API's removals are judged with the others.
 func TestL10_AMoveIsSeenWhenMainIsRightAgainBeforeAnAPIIsFollowed(t *testing.T) {
 	t.Parallel()
-	w, o := newCounted(t, 20)
-	backup := w.view().Main.Head()
-	last := w.push(map[string]string{"note": "1"})
-	w.repo.Suspend()
-	w.remote.ForceHead("main", backup)
-	again := w.restarted()
+	again, o, last := newHeldAtTheStart(t)
 	view := again.repo.Removals.view
 	again.repo.Removals.view = func(ctx context.Context) (View, error) {
 		again.repo.Removals.view = view

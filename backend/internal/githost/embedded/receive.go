@@ -109,10 +109,13 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if err := c.push(req, body.from(packAt), body.size-packAt); err != nil {
 		return h.notTaken(req, repo, caller, err)
 	}
-	// Git stores what the deltas of a pack are on once more, with the pack.
-	stored := body.size - packAt + c.pack.Bases
-	if err := h.room(ctx, repo, caller.Role, &pushRequest{}, stored); err != nil {
-		return h.notTaken(req, repo, caller, err)
+	stored := body.size - packAt
+	if c.pack.Bases > 0 {
+		// Git stores what the deltas of a pack are on once more, with the pack.
+		stored += c.pack.Bases
+		if err := h.room(ctx, repo, caller.Role, &pushRequest{}, stored); err != nil {
+			return h.notTaken(req, repo, caller, err)
+		}
 	}
 	if err := repo.unlockKilled(); err != nil {
 		return nil, err

@@ -111,10 +111,12 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	} else {
 		err = repo.rollUp(ctx)
 	}
-	// No git works that long.
-	err = errors.Join(err, repo.removeUnfinished(h.now().Add(-2*repackTimeout)))
-	repo.measure()
 	log := h.cfg.Log.With("cluster", repo.id, "full", full, "took", time.Since(start).Round(time.Millisecond).String())
+	// No git works that long.
+	if err := repo.removeUnfinished(h.now().Add(-2 * repackTimeout)); err != nil {
+		log.Error("Unfinished packs are not removed", "error", err)
+	}
+	repo.measure()
 	if err == nil {
 		h.repackBackoff.Forget(repo.id)
 		if full {

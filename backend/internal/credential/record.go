@@ -97,7 +97,14 @@ func (r Record) Judge(hash string, now time.Time) (Verdict, time.Time) {
 
 // Counting are the hashes of the tokens that count, or will: what a Git host of its own gives
 // for one that is prepared must be there when it does.
-func (r Record) Counting() []string {
+func (r Record) Counting(now time.Time) []string {
+	return slices.DeleteFunc(r.hashes(), func(hash string) bool {
+		verdict, _ := r.Judge(hash, now)
+		return verdict == Expired
+	})
+}
+
+func (r Record) hashes() []string {
 	return slices.DeleteFunc([]string{r.Hash, r.NextHash, r.PreparedHash}, func(hash string) bool { return hash == "" })
 }
 
@@ -124,12 +131,12 @@ func (r Record) Replaced() Record {
 	return Record{Hash: r.PreparedHash, Expires: r.PreparedExpires}
 }
 
-// Ended are the hashes that counted before and do not afterwards.
+// Ended are the hashes of the tokens that were there before and are not afterwards.
 func Ended(before, after Record) []string {
 	var ended []string
-	counting := after.Counting()
-	for _, hash := range before.Counting() {
-		if !slices.Contains(counting, hash) {
+	left := after.hashes()
+	for _, hash := range before.hashes() {
+		if !slices.Contains(left, hash) {
 			ended = append(ended, hash)
 		}
 	}

@@ -81,3 +81,13 @@ func TestEnded(t *testing.T) {
 		}
 	}
 }
+
+// A Git host of its own keeps a token for as long as it counts.
+func TestH10_WhatHasExpiredDoesNotCount(t *testing.T) {
+	all := Record{Hash: "a", Expires: anHour, NextHash: "b", NextExpires: twoHours, PreparedHash: "c", PreparedExpires: twoHours}
+	for now, want := range map[time.Time][]string{at: {"a", "b", "c"}, anHour: {"b", "c"}, twoHours: {}} {
+		if diff := cmp.Diff(want, all.Counting(now)); diff != "" {
+			t.Errorf("at %s (-want +got)\n%s", now, diff)
+		}
+	}
+}

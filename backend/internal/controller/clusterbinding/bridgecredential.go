@@ -113,7 +113,7 @@ func (r *Reconciler) endCredentials(ctx context.Context, cb *v1alpha1.ClusterBin
 	}
 	return errors.Join(
 		r.Accounts.Retain(ctx, cb.Name, credential.KonnectorUser, of(v1alpha1.KonnectorSecret, func(data map[string][]byte) []string {
-			return credential.ReadRecord(data).Counting()
+			return credential.ReadRecord(data).Counting(r.Now())
 		})),
 		r.Accounts.Retain(ctx, cb.Name, credential.BridgeUser, of(v1alpha1.BridgeSecret, func(data map[string][]byte) []string {
 			return credential.ReadBridge(data).Counting(r.Now())

@@ -171,6 +171,38 @@ func TestWhatIsKnownIsAskedForInShort(t *testing.T) {
 	}
 }
 
+// A page that stays as it was may get one behind it.
+func TestWhatIsKnownHasThePagesThatThereAreByNow(t *testing.T) {
+	t.Parallel()
+	next := ""
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"page"`)
+		w.Header().Set("X-Next-Page", next)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, "page 1")
+	}))
+	t.Cleanup(host.Close)
+	c := New(host.URL, "backend", nil)
+	for _, next = range []string{"", "2", ""} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, host.URL+"/notes", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := c.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if got := answer.Header.Get("X-Next-Page"); err != nil || string(body) != "page 1" || got != next {
+			t.Errorf("%q, next page %q, want %q; %v", body, got, next, err)
+		}
+	}
+}
+
 func TestManySmallAnswersTakeNoMoreMemoryThanAFewLargeOnes(t *testing.T) {
 	t.Parallel()
 	k := &known{base: answering(func(*http.Request) *http.Response {

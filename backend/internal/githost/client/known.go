@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 )
@@ -48,7 +49,11 @@ func (k *known) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	case ok && got.StatusCode == http.StatusNotModified:
 		got.Body.Close()
-		got.Status, got.StatusCode, got.Header = "200 OK", http.StatusOK, was.header.Clone()
+		header := was.header.Clone()
+		// Such as how many pages there are by now: it is not of the body.
+		got.Header.Del("Content-Length")
+		maps.Copy(header, got.Header)
+		got.Status, got.StatusCode, got.Header = "200 OK", http.StatusOK, header
 		got.Body, got.ContentLength = io.NopCloser(bytes.NewReader(was.body)), int64(len(was.body))
 	case got.StatusCode == http.StatusOK && got.Header.Get("ETag") != "":
 		start, err := io.ReadAll(io.LimitReader(got.Body, maxKnown+1))

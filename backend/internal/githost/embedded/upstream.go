@@ -338,28 +338,42 @@ func (b *boundedPack) Read(p []byte) (int, error) {
 // setRefs makes the branches here as they are there, and gives those that have moved, also with
 // an error.
 func (r *repository) setRefs(ctx context.Context, there, here map[string]string) ([]restapi.RefEvent, error) {
-	var gone, set []restapi.RefEvent
-	var remove, update strings.Builder
+	var main, gone, others []restapi.RefEvent
 	for _, ref := range slices.Sorted(maps.Keys(here)) {
 		if there[ref] == "" {
 			gone = append(gone, restapi.RefEvent{Ref: ref})
-			fmt.Fprintf(&remove, "delete %s\x00\x00", ref)
 		}
 	}
 	for _, ref := range slices.Sorted(maps.Keys(there)) {
-		if here[ref] != there[ref] {
-			set = append(set, restapi.RefEvent{Ref: ref, Hash: there[ref]})
-			fmt.Fprintf(&update, "update %s\x00%s\x00\x00", ref, there[ref])
+		switch e := (restapi.RefEvent{Ref: ref, Hash: there[ref]}); {
+		case here[ref] == there[ref]:
+		case ref == mainRef:
+			main = append(main, e)
+		default:
+			others = append(others, e)
 		}
 	}
-	// Apart: git sets no branch changes/fix/typo in a transaction that deletes changes/fix.
-	if _, err := r.git.output(ctx, r.dir, []byte(remove.String()), "update-ref", "-z", "--stdin"); err != nil {
-		return nil, err
+	var moved []restapi.RefEvent
+	// Main first: who finds that a branch is gone asks main whether it was merged. The others last:
+	// git sets no branch changes/fix/typo in a transaction that deletes changes/fix.
+	for _, step := range [][]restapi.RefEvent{main, gone, others} {
+		if len(step) == 0 {
+			continue
+		}
+		var commands strings.Builder
+		for _, e := range step {
+			if e.Hash == "" {
+				fmt.Fprintf(&commands, "delete %s\x00\x00", e.Ref)
+			} else {
+				fmt.Fprintf(&commands, "update %s\x00%s\x00\x00", e.Ref, e.Hash)
+			}
+		}
+		if _, err := r.git.output(ctx, r.dir, []byte(commands.String()), "update-ref", "-z", "--stdin"); err != nil {
+			return moved, err
+		}
+		moved = append(moved, step...)
 	}
-	if _, err := r.git.output(ctx, r.dir, []byte(update.String()), "update-ref", "-z", "--stdin"); err != nil {
-		return gone, err
-	}
-	return append(gone, set...), nil
+	return moved, nil
 }
 
 // fresh brings a copy up to date before it is read. What is read of an older one, because

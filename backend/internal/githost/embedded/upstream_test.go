@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -181,6 +182,36 @@ func TestACopyFollowsWhereBranchesTakeEachOthersPlace(t *testing.T) {
 
 // TestACopyHasTheBranchesOfTheContract has a host with others, one of them in the place of a
 // folder that the copy has.
+// A konnector that finds its branch gone asks whether main has what it proposed.
+func TestACopyHasWhatWasMergedBeforeItsBranchGoes(t *testing.T) {
+	t.Parallel()
+	from, host, _ := copyOf(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main", "HEAD:refs/heads/changes/larger")
+	if _, _, err := host.Read(t.Context(), cluster, "main", copiedFile); err != nil {
+		t.Fatal(err)
+	}
+	c.commit("Change", map[string]string{copiedFile: "plan: large\n"})
+	head := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	c.pushed("HEAD:main", ":refs/heads/changes/larger")
+	repo, ok, err := host.repository(cluster)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	// Git cannot delete what is locked.
+	lock := filepath.Join(repo.dir, "refs", "heads", "changes", "larger.lock")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(lock), 0o700), os.WriteFile(lock, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.refresh(t.Context(), cluster, 0); err == nil {
+		t.Fatal("the branch is gone")
+	}
+	if at, err := host.Head(t.Context(), cluster, "main"); err != nil || at != head {
+		t.Errorf("main is at %s, %v; want %s", at, err, head)
+	}
+}
+
 func TestACopyHasTheBranchesOfTheContract(t *testing.T) {
 	t.Parallel()
 	from, host, _ := copyOf(t)

@@ -204,21 +204,21 @@ func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 // has proposed, which it notes, by branch with the head. Neither is done again for what is shown
 // already.
 func (c *Checks) tellChange(ctx context.Context, cluster string, change *githost.Change, is, was told, proposed map[string]string) error {
+	var err error
 	shown := was.shows(is)
 	if !shown {
-		if err := c.host.Check(ctx, cluster, is.check); err != nil {
-			return err
-		}
+		err = c.host.Check(ctx, cluster, is.check)
 	}
 	pull := proposedBy(cluster, change)
 	if pull == nil {
-		return nil
+		return err
 	}
 	proposed[change.Branch] = pull.Head
 	if shown {
 		return nil
 	}
-	return c.host.Open(ctx, cluster, *pull)
+	// People can review what has no check.
+	return errors.Join(err, c.host.Open(ctx, cluster, *pull))
 }
 
 // Opened implements Pulls, for who asks often.

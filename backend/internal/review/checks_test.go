@@ -109,6 +109,28 @@ func TestLittleIsKeptOfEachOfManyChanges(t *testing.T) {
 	}
 }
 
+// A host may be away, or refuse to write, for longer than the queue tries at once.
+func TestAChangeIsShownHoweverLongTheHostFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, host := newWorld(), &shown{fails: 30}
+		c := NewChecks(w.service(t, nil), host, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + w.change.Branch})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		host.mu.Lock()
+		shown, fails := len(host.all), host.fails
+		host.mu.Unlock()
+		if shown != 1 {
+			t.Errorf("%d checks within an hour; it would fail %d times more", shown, fails)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
 // TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays plays a change, and main
 // moving underneath.
 func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 const (
 	// roundTimeout bounds how long one cluster's changes are looked at until it is others' turn.
 	roundTimeout = time.Minute
-	// slowAfter is when changes are looked at again of which one could not be judged in time.
+	// slowAfter is when changes are looked at again of which one could not be judged in time, or
+	// of which something failed as often as the queue tries it.
 	slowAfter = 10 * time.Minute
 )
 
@@ -38,7 +39,7 @@ func (c *Checks) look(ctx context.Context, cluster string) error {
 	if errors.Is(err, clusterqueue.ErrMore) {
 		return err
 	}
-	c.endPass(cluster, p, continued)
+	c.endPass(cluster, p, continued, err)
 	if err != nil && ctx.Err() == nil {
 		c.service.Log.WarnContext(ctx, "What the control plane says of changes is not shown on the Git host", "cluster", cluster, "error", err)
 	}
@@ -61,15 +62,15 @@ func (c *Checks) passOf(cluster string) *pass {
 }
 
 // endPass has another one begin for what was said of changes that the pass may have looked at
-// before.
-func (c *Checks) endPass(cluster string, p *pass, continued bool) {
+// before, and later for what failed.
+func (c *Checks) endPass(cluster string, p *pass, continued bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.passes, cluster)
 	if continued && (c.branches[cluster] || c.again[cluster].After(p.began)) {
 		c.moved.Add(cluster)
 	}
-	if p.slow {
+	if p.slow || err != nil && !errors.Is(err, githost.ErrNotFound) {
 		c.moved.AddAfter(cluster, slowAfter)
 	}
 }

@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,8 +94,18 @@ func (d *developer) found(ctx context.Context, c *claim) (*unstructured.Unstruct
 		return nil, fmt.Errorf("%w: it has no file: its condition Committed is %v", errNotYet, condition(u, "Committed"))
 	case field(file, "size") != field(u, "size"):
 		return nil, fmt.Errorf("%w: its size is %q, and in the file %q", errNotYet, field(u, "size"), field(file, "size"))
+	case !c.both && !isHeld && condition(u, "Committed")["reason"] != "AwaitingReview" && !sameSpec(file, u):
+		// Who deletes it now has not seen what main says.
+		return nil, fmt.Errorf("%w: its spec is %v, and in the file %v", errNotYet, u.Object["spec"], file.Object["spec"])
 	}
 	return u, nil
+}
+
+// sameSpec reports whether two objects have the same spec in JSON.
+func sameSpec(a, b *unstructured.Unstructured) bool {
+	x, errX := json.Marshal(a.Object["spec"])
+	y, errY := json.Marshal(b.Object["spec"])
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // decideHeld decides as Git says, as far as there is a choice: nobody knows more of what was

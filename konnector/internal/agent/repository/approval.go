@@ -2,6 +2,7 @@ package repository
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"gitbind.dev/gitbridge/guard/facts"
@@ -22,13 +23,20 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 	if words == "" && c.Approved.Main != "" {
 		r.Checkpoints.note(func(c *Checkpoint) { c.Approved.Main = "" })
 	}
-	status := r.Remote.Status.Snapshot()
+	if words == "" || words == c.Approved.Main || words != approvable(head) {
+		return nil
+	}
+	// What is approved is the repository as it is, of which main may be all that was seen.
+	status, err := r.Remote.Status.Fetch(ctx)
+	if err != nil {
+		return fmt.Errorf("look at status again: %w", err)
+	}
 	foreign := r.status.judge(status) != ""
-	if words == "" || words == c.Approved.Main || words != approvable(head) || !rewritten && !foreign {
+	if !rewritten && !foreign {
 		return nil
 	}
 	now := r.status.observed(status).Observed
-	err := r.Checkpoints.decide(ctx, func(c *Checkpoint) {
+	err = r.Checkpoints.decide(ctx, func(c *Checkpoint) {
 		c.Approved.Main = words
 		if rewritten {
 			c.Accepted, c.Begun = head, head

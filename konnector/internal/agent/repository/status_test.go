@@ -115,6 +115,38 @@ func TestStatusThatWentBackOrIsAnotherIsNotTrusted(t *testing.T) {
 	w.statusIs(false)
 }
 
+// The branches of a repository that was replaced are seen one after the other, and who approves
+// main in between has seen neither.
+func TestAnApprovalOfMainIsOneOfTheStatusThatCameWithIt(t *testing.T) {
+	remote := memstore.New()
+	w := newWorldWith(t, Checkpoint{Accepted: "1111111111111111111111111111111111111111", Observed: seenAt("e1", 5)}, remote)
+	w.observe(seenAt("e1", 5))
+	w.run()
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	w.statusIs(false)
+
+	w.bridge = remote.Branch("status")
+	data, err := contract.EncodeObserved(contract.Observed{Commit: "2222222222222222222222222222222222222222", Epoch: "e2", Sequence: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(w.bridge, contract.ObservedPath, string(data))
+	head := w.put(w.person, "a", "1")
+	store.Tell(w.repo.wakeMain, head)
+	w.until("main is seen to be another one", func() bool { return w.repo.Health().Replaced != "" && w.view().Main.Head() == head })
+	if err := w.repo.ApproveMain(t.Context(), string(head)); err != nil {
+		t.Fatal(err)
+	}
+	if v := w.view(); v.Replaced != "" {
+		t.Errorf("main is not approved: %s", v.Replaced)
+	}
+	w.repo.Wake()
+	w.statusIs(false)
+	if got := w.lastSaved(); got.Accepted != head || got.Observed != seenAt("e2", 1) {
+		t.Errorf("saved: %+v", got)
+	}
+}
+
 // lagging has its first Snapshot wait until another one was looked at.
 type lagging struct {
 	store.Branch

@@ -6,6 +6,7 @@ package connection
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -82,10 +83,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.approvals(ctx, conn, repo, tracked); err != nil {
-		return ctrl.Result{}, err
+	undecided := r.approvals(ctx, conn, repo, tracked)
+	// What does not work is said also where an approval waits for it to work.
+	result, err := r.report(ctx, conn, look{repo: repo, problem: problem, tracked: tracked})
+	if undecided != nil {
+		return ctrl.Result{}, errors.Join(undecided, err)
 	}
-	return r.report(ctx, conn, look{repo: repo, problem: problem, tracked: tracked})
+	return result, err
 }
 
 // InUse is the password that a Connection's repository is asked with; "" for

@@ -70,6 +70,9 @@ func Do(ctx context.Context, in Input) error {
 	if err := checkNew(in, connections); err != nil {
 		return err
 	}
+	if in.Install, err = in.Install.Continue(ctx, in.Cluster, func(line string) { fmt.Fprintln(in.Notes, line) }); err != nil {
+		return err
+	}
 	c := connecting{Input: in, named: named, connections: connections, before: find(connections, in.Name)}
 	if c.before != nil && len(c.CABundle) == 0 && len(c.before.Spec.CABundle) > 0 {
 		c.CABundle, c.How.Connection = c.before.Spec.CABundle, c.Name

@@ -7,11 +7,13 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -20,11 +22,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/version"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 //go:embed konnector.yaml
@@ -39,9 +43,53 @@ type Options struct {
 	NoDeployment bool
 	// Image of the konnector; that of this version when empty.
 	Image string
-	// Registry has the images of gitbind, when Image is empty. Empty means that their
-	// names have no registry: they are on the nodes, or in the nodes' default registry.
+	// Registry has the images of gitbind, when Image is empty; that of this version when it
+	// is empty, too. Without any, the images are on the nodes, or in the nodes' default
+	// registry.
 	Registry string
+}
+
+// name is that of the konnector's image.
+const name = "gitbind-konnector"
+
+// Continue keeps the registry from which the cluster's konnector is, as a mirror, where the
+// options name none, and tells so. It is an error if that konnector is newer than the plugin,
+// whose manifest would take from it what it needs, or has an image of somebody's own.
+func (o Options) Continue(ctx context.Context, c *appcluster.Cluster, tell func(string)) (Options, error) {
+	if o.NoDeployment || o.Image != "" {
+		return o, nil
+	}
+	running, err := konnector(ctx, c)
+	if err != nil || running == nil || len(running.Spec.Template.Spec.Containers) == 0 {
+		return o, err
+	}
+	next, err := o.after(running.Spec.Template.Spec.Containers[0].Image, version.String())
+	if err == nil && next != o {
+		tell(fmt.Sprintf("The konnector's image stays from %s, as it is now; --image-registry takes it from elsewhere.", next.Registry))
+	}
+	return next, err
+}
+
+// after are the options for a plugin of a version where a konnector runs an image.
+func (o Options) after(image, plugin string) (Options, error) {
+	folder, tagged := path.Split(image)
+	base, tag := tagged, ""
+	if end := strings.IndexAny(tagged, ":@"); end >= 0 {
+		base, tag = tagged[:end], tagged[end+1:]
+	}
+	from := strings.TrimSuffix(folder, "/")
+	if base != name && o.Registry == "" {
+		return o, usage.Errorf("the konnector of this cluster runs the image %s: name the one to run (--image), or where that of this version is (--image-registry)", image)
+	}
+	there, errThere := utilversion.ParseGeneric(tag)
+	here, errHere := utilversion.ParseGeneric(plugin)
+	if errThere == nil && errHere == nil && here.LessThan(there) {
+		return o, usage.Errorf("the konnector of this cluster is %s, and this plugin is %s: take the plugin of that version, or name the image to run (--image)", tag, plugin)
+	}
+	if o.Registry == "" && from != version.Registry() {
+		o.Registry = from
+	}
+	return o, nil
 }
 
 // Apply installs, or brings up to date. tell gets one line for each object. It
@@ -80,16 +128,25 @@ func Apply(ctx context.Context, c *appcluster.Cluster, o Options, tell func(stri
 // warnOfTwo tells of a konnector in the cluster, beside which another must not
 // run. To end it is the person's decision: it may be the one that works.
 func warnOfTwo(ctx context.Context, c *appcluster.Cluster, tell func(string)) error {
-	var running appsv1.Deployment
-	err := c.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &running)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look for a konnector in the cluster: %w", err)
+	running, err := konnector(ctx, c)
+	if err != nil || running == nil {
+		return err
 	}
 	tell("deployment/konnector in " + appcluster.SystemNamespace + " is there and stays: delete it before you run another konnector")
 	return nil
+}
+
+// konnector is the one that runs in the cluster; nil for none.
+func konnector(ctx context.Context, c *appcluster.Cluster) (*appsv1.Deployment, error) {
+	running := &appsv1.Deployment{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, running)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for a konnector in the cluster: %w", err)
+	}
+	return running, nil
 }
 
 func waitForCRD(ctx context.Context, c *appcluster.Cluster, name string) error {
@@ -127,7 +184,7 @@ func (o Options) image() string {
 	if o.Image != "" {
 		return o.Image
 	}
-	return version.Image(o.Registry, "gitbind-konnector")
+	return version.Image(cmp.Or(o.Registry, version.Registry()), name)
 }
 
 func setImage(deployment *unstructured.Unstructured, image string) error {

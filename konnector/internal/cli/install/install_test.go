@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"gitbind.dev/gitbridge/version"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/test/fakeapi"
 )
 
 var update = flag.Bool("update", false, "rewrite the built-in manifest")
@@ -75,6 +78,53 @@ func TestTheImageIsThatOfThisVersion(t *testing.T) {
 		}
 		if got := containers[0].(map[string]any)["image"]; got != want {
 			t.Errorf("%+v gives the image %v, want %s", o, got, want)
+		}
+	}
+}
+
+func TestTheImageComesFromWhereTheClusterHasIt(t *testing.T) {
+	const plugin = "v1.2.3"
+	for _, c := range []struct {
+		running  string
+		given    Options
+		registry string
+		err      string
+	}{
+		{running: "gitbind-konnector:v1.2.2"},
+		{running: "mirror.example.com:5000/team/gitbind-konnector:v1.2.3", registry: "mirror.example.com:5000/team"},
+		{running: "mirror.example.com/gitbind-konnector@sha256:0123", registry: "mirror.example.com"},
+		{running: "mirror.example.com/gitbind-konnector", registry: "mirror.example.com"},
+		{running: "mirror.example.com/gitbind-konnector:latest", registry: "mirror.example.com"},
+		{running: "mirror.example.com/gitbind-konnector:v1.2.2", given: Options{Registry: "another"}, registry: "another"},
+		{running: "mirror.example.com/ours:v1", err: "--image"},
+		{running: "mirror.example.com/ours:v1", given: Options{Registry: "another"}, registry: "another"},
+		{running: "gitbind-konnector:v1.2.4-2-g0123456789", err: "is v1.2.4-2-g0123456789, and this plugin is v1.2.3"},
+		{running: "gitbind-konnector:v1.3.0", given: Options{Registry: "another"}, err: "this plugin is v1.2.3"},
+	} {
+		got, err := c.given.after(c.running, plugin)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v, want %s", c.running, err, c.err)
+			}
+			continue
+		}
+		if err != nil || got.Registry != c.registry {
+			t.Errorf("%s, %+v: from %q: %v", c.running, c.given, got.Registry, err)
+		}
+	}
+}
+
+func TestAPluginKeepsTheRegistryOfTheKonnectorThatRuns(t *testing.T) {
+	_, deployment := kinds(t, Options{Registry: "mirror.example.com"})
+	api := fakeapi.New(fakeapi.Builder().WithObjects(deployment))
+	var told []string
+	got, err := Options{}.Continue(t.Context(), &appcluster.Cluster{WithWatch: api}, func(line string) { told = append(told, line) })
+	if err != nil || got.Registry != "mirror.example.com" || len(told) != 1 {
+		t.Errorf("%+v, %q, %v", got, told, err)
+	}
+	for what, o := range map[string]Options{"an image that was named": {Image: "x"}, "no deployment": {NoDeployment: true}} {
+		if got, err := o.Continue(t.Context(), &appcluster.Cluster{WithWatch: api}, nil); err != nil || got != o {
+			t.Errorf("%s: %+v, %v", what, got, err)
 		}
 	}
 }

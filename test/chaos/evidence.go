@@ -37,7 +37,7 @@ func (r *run) keepEvidence(ctx context.Context, violations []Violation) (dir str
 		r.keepObjects(ctx, filepath.Join(dir, "app"), r.sides.app),
 		r.keepObjects(ctx, filepath.Join(dir, "control"), r.sides.control),
 		os.CopyFS(filepath.Join(dir, "logs"), os.DirFS(filepath.Join(r.Dir, "logs"))),
-		os.CopyFS(filepath.Join(dir, "repository.git"), os.DirFS(r.sides.host.repository)),
+		r.sides.host.copyTo(ctx, filepath.Join(dir, "repository.git")),
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fsck"
 )
 
 // host is the folder of the repository at the Git host, as its administrator has it at hand.
@@ -51,12 +53,16 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	}
 	backup := filepath.Join(h.kept, fmt.Sprintf("backup-%d.git", f.At.Milliseconds()))
 	replaced := filepath.Join(h.kept, fmt.Sprintf("replaced-%d.git", f.At.Milliseconds()))
-	if err := errors.Join(i.end(p), h.copyTo(ctx, backup)); err != nil {
-		i.hold(f.Process, false)
+	err := errors.Join(i.end(p), h.copyTo(ctx, backup))
+	i.hold(f.Process, false)
+	if err == nil {
+		// What is wrong by now was so before the restore: the host left it when it was killed.
+		err = fsck.Check(ctx, backup, "--connectivity-only")
+	}
+	if err != nil {
 		i.fail("the Git host could not be backed up: %v", err)
 		return
 	}
-	i.hold(f.Process, false)
 	sleep(ctx, f.Age)
 	i.severe.Lock()
 	defer i.severe.Unlock()
@@ -67,7 +73,7 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 	i.say("%s %s to %s before, for %s", f.Kind, f.Process, f.Age.Round(time.Millisecond), f.For.Round(time.Millisecond))
 	h.restores.Add(1)
 	// First of all it is gone: nobody waits for who pushes.
-	err := i.end(p)
+	err = i.end(p)
 	h.Lock()
 	defer h.Unlock()
 	err = errors.Join(err, os.Rename(h.repository, replaced), os.Rename(backup, h.repository))
@@ -128,19 +134,48 @@ func (i *injector) end(p *env.Process) error {
 	}
 }
 
-// copyTo copies the repository of a host that does not run. Programs of git that it had
-// started may outlive it for a moment, and take their temporary files away.
-func (h *host) copyTo(ctx context.Context, dir string) (err error) {
-	for range 10 {
-		if err = os.CopyFS(dir, os.DirFS(h.repository)); !errors.Is(err, os.ErrNotExist) {
+// unchangedAtMost is how long a copy of the repository waits for nobody to write to it.
+const unchangedAtMost = 30 * time.Second
+
+// copyTo copies the repository as it is at a moment at which nobody writes to it. Git outlives a
+// host that is killed here, where all of a pod ends: it may move a branch to objects that were not
+// there yet when the others were copied. If there is no such moment, it is an error, and the last
+// copy stays.
+func (h *host) copyTo(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, unchangedAtMost)
+	defer cancel()
+	for {
+		before, err := modified(h.repository)
+		err = errors.Join(err, os.CopyFS(dir, os.DirFS(h.repository)))
+		after, errAfter := modified(h.repository)
+		switch err = errors.Join(err, errAfter); {
+		case err == nil && maps.EqualFunc(before, after, time.Time.Equal):
+			return nil
+		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return err
+		case ctx.Err() != nil:
+			return fmt.Errorf("copy %s: somebody writes to it: %w", h.repository, cmp.Or(err, ctx.Err()))
 		}
-		sleep(ctx, 200*time.Millisecond)
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
+		sleep(ctx, 200*time.Millisecond)
 	}
-	return err
+}
+
+// modified gives when each file and folder below a folder was modified.
+func modified(dir string) (map[string]time.Time, error) {
+	all := map[string]time.Time{}
+	return all, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			all[path] = info.ModTime()
+		}
+		return err
+	})
 }
 
 // giveBack pushes to the folder of the host what it lost: the branches that those who have all of

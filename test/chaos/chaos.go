@@ -149,11 +149,19 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	defer stop()
 	// Until the end: an agent that is starved of a processor may lose its Lease without a fault.
 	keeper.Go(func() { r.injector.keep(keeping) })
+	c := r.checker()
 	settled, err := r.work(ctx, faults)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = r.check(ctx, c, settled)
 	}
-	return r.report(ctx, len(faults), settled)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		// It may be for what was lost, and is to be explained as that is.
+		c.fail("", "not all could be checked: %v", err)
+	}
+	return r.report(ctx, c, len(faults)), nil
 }
 
 func (r *run) say(format string, args ...any) {
@@ -289,44 +297,45 @@ func (r *run) checker() *checker {
 	return &checker{apis: r.sides.apis, journal: r.journal, lives: r.lives, values: r.scan, restore: r.restore, counts: Counts{}}
 }
 
-// report checks everything, and tells. Settled is what all agreed on, nil if they did not:
-// what Crossplane changes later takes its time to reach the app cluster.
-func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, error) {
-	st := settled
-	if st == nil {
-		var err error
-		if st, err = r.sides.read(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.restore.read(ctx, r.sides, st.head); err != nil {
-		return nil, err
-	}
-	c := r.checker()
-	c.agree(st)
-	if err := c.history(ctx, r.sides); err != nil {
-		return nil, err
-	}
-	if err := c.approved(ctx, r.sides, r.reviewer.seenOnControl()); err != nil {
-		return nil, err
-	}
+// check checks everything. Settled is what all agreed on, nil if they did not: what Crossplane
+// changes later takes its time to reach the app cluster. The error is about what could not be
+// checked; the rest is all the same.
+func (r *run) check(ctx context.Context, c *checker, settled *state) error {
+	err := r.compare(ctx, c, settled)
 	c.setBack(r.reviewer.values)
-	repositories, err := fsck.CheckAll(ctx, r.GitDir, "--full", "--strict")
-	if err != nil {
-		c.fail("", "%v", err)
+	repositories, wrong := fsck.CheckAll(ctx, r.GitDir, "--full", "--strict")
+	if wrong != nil {
+		c.fail("", "%v", wrong)
 	}
 	for range repositories {
 		c.ok("repositories that git fsck has checked")
 	}
-	if err := r.quiet(ctx, c); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(r.FindSecrets(ctx, r.scan), r.scan.Commands()); err != nil {
-		c.fail("", "a value of a Secret is where it must not be: %v", err)
+	err = errors.Join(err, r.quiet(ctx, c))
+	if found := errors.Join(r.FindSecrets(ctx, r.scan), r.scan.Commands()); found != nil {
+		c.fail("", "a value of a Secret is where it must not be: %v", found)
 	} else {
 		c.ok("searches for values of Secrets in all that the run left")
 	}
 	r.deliveries.tell(c)
+	return err
+}
+
+// compare compares the three places with each other, and history with what people did.
+func (r *run) compare(ctx context.Context, c *checker, st *state) (err error) {
+	if st == nil {
+		if st, err = r.sides.read(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.restore.read(ctx, r.sides, st.head); err != nil {
+		return err
+	}
+	c.agree(st)
+	return errors.Join(c.history(ctx, r.sides), c.approved(ctx, r.sides, r.reviewer.seenOnControl()))
+}
+
+// report counts, and tells what came of it all.
+func (r *run) report(ctx context.Context, c *checker, faults int) *Report {
 	c.counts["pushes that the Git host had to refuse"] = r.author.refusals
 	c.counts["versions that lost and were merged"] = r.author.merges
 	c.counts["restores of the Git host that were given back what was lost"] = r.injector.counted(Restore)
@@ -339,7 +348,7 @@ func (r *run) report(ctx context.Context, faults int, settled *state) (*Report, 
 	c.counts["namespaces, definitions and owners that ended claims"] = r.administrator.rounds
 	report := &Report{Seed: r.options.Seed, Faults: faults, Counts: c.counts, Violations: slices.Concat(r.journal.givenUp(), c.found)}
 	r.tell(ctx, report)
-	return report, nil
+	return report
 }
 
 func (r *run) tell(ctx context.Context, report *Report) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -27,7 +28,8 @@ func TestAnAPIServerSaysTheSame(t *testing.T) {
 	all := evaluations()
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
 		// It is of an API that there is not.
-		return all[name].what().Resource != databases
+		resource := all[name].what().Resource
+		return resource != databases && resource != clusterDatabases
 	})
 	own := func(i int, text string) string {
 		return strings.NewReplacer("example.org", fmt.Sprintf("c%d.example.org", i), "apiGroups: ['*']", fmt.Sprintf("apiGroups: [c%d.example.org]", i),
@@ -36,12 +38,18 @@ func TestAnAPIServerSaysTheSame(t *testing.T) {
 	}
 	// The last one is a marker's.
 	marker := len(names)
-	var kinds []schema.GroupVersionKind
+	var kinds, wide []schema.GroupVersionKind
 	for i := range marker + 1 {
 		kinds = append(kinds, schema.GroupVersionKind{Group: own(i, "example.org"), Version: "v1", Kind: "Database"})
 		server.MakeNamespaces(t, own(i, "team-a"), own(i, "team-b"))
 	}
-	server.Serve(t, kinds...)
+	for i, name := range names {
+		if all[name].what().Resource == clusterDatabases {
+			wide = append(wide, kinds[i].GroupVersion().WithKind("ClusterDatabase"))
+		}
+	}
+	server.Serve(t, apiextensionsv1.NamespaceScoped, kinds...)
+	server.Serve(t, apiextensionsv1.ClusterScoped, wide...)
 	changes, verdicts := make([]evaluator.Change, len(names)), make([]evaluator.Verdict, len(names))
 	var policies []*unstructured.Unstructured
 	for i, name := range names {

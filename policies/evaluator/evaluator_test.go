@@ -14,7 +14,11 @@ import (
 	"gitbind.dev/policies/evaluator"
 )
 
-var databases = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "databases"}
+var (
+	databases = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "databases"}
+	// clusterDatabases are in no namespace.
+	clusterDatabases = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "clusterdatabases"}
+)
 
 // database is one in team-a with a plan, and changes.
 func database(plan string, change ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -35,6 +39,12 @@ func labelled(key, value string) func(*unstructured.Unstructured) {
 
 func in(namespace string) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) { u.SetNamespace(namespace) }
+}
+
+// clusterScoped makes a database one that is in no namespace.
+func clusterScoped(u *unstructured.Unstructured) {
+	u.SetKind("ClusterDatabase")
+	u.SetNamespace("")
 }
 
 // manifests are a policy p with this spec, and a binding b of it with that.
@@ -77,6 +87,11 @@ func evaluations() map[string]evaluation {
 	denied := func(message string) evaluator.Verdict {
 		return evaluator.Verdict{Denials: []evaluator.Denial{{Policy: "p", Binding: "b", Message: message, Reason: metav1.StatusReasonInvalid, Field: "spec.plan"}}}
 	}
+	of := func(scope string) string {
+		return "[{apiGroups: [example.org], apiVersions: ['*'], operations: ['*'], resources: ['*'], scope: '" + scope + "'}]"
+	}
+	const refuses = "validations: [{expression: object.spec.plan != 'small', message: nope}]\n"
+	wide := evaluator.Change{Resource: clusterDatabases, Object: database("small", clusterScoped)}
 	return map[string]evaluation{
 		"what holds is allowed": {
 			spec: "validations: [{expression: object.spec.plan == 'small'}]",
@@ -157,6 +172,48 @@ func evaluations() map[string]evaluation {
 		"an exact version that is another is not matched": {
 			spec: "matchConstraints: {matchPolicy: Exact, resourceRules: [{apiGroups: ['*'], apiVersions: [v2], operations: ['*'], resources: ['*']}]}\nvalidations: [{expression: 'false'}]",
 		},
+		"without a scope, both are matched: an object in no namespace": {
+			spec:   refuses + "matchConstraints: {resourceRules: [{apiGroups: [example.org], apiVersions: ['*'], operations: ['*'], resources: ['*']}]}",
+			change: wide, want: denied("nope"),
+		},
+		"scope Namespaced: an object in a namespace": {
+			spec: refuses + "matchConstraints: {resourceRules: " + of("Namespaced") + "}",
+			want: denied("nope"),
+		},
+		"scope Namespaced: an object in no namespace": {
+			spec:   refuses + "matchConstraints: {resourceRules: " + of("Namespaced") + "}",
+			change: wide,
+		},
+		"scope Cluster: an object in a namespace": {
+			spec: refuses + "matchConstraints: {resourceRules: " + of("Cluster") + "}",
+		},
+		"scope Cluster: an object in no namespace": {
+			spec:   refuses + "matchConstraints: {resourceRules: " + of("Cluster") + "}",
+			change: wide, want: denied("nope"),
+		},
+		"scope Cluster excluded: an object in a namespace": {
+			spec: refuses + "matchConstraints: {resourceRules: " + of("*") + ", excludeResourceRules: " + of("Cluster") + "}",
+			want: denied("nope"),
+		},
+		"scope Cluster excluded: an object in no namespace": {
+			spec:   refuses + "matchConstraints: {resourceRules: " + of("*") + ", excludeResourceRules: " + of("Cluster") + "}",
+			change: wide,
+		},
+		"scope Namespaced of a binding: an object in no namespace": {
+			spec:    refuses + "matchConstraints: {resourceRules: " + of("*") + "}",
+			binding: "matchResources: {resourceRules: " + of("Namespaced") + "}",
+			change:  wide,
+		},
+		"scope Namespaced excluded by a binding: an object in no namespace": {
+			spec:    refuses + "matchConstraints: {resourceRules: " + of("*") + "}",
+			binding: "matchResources: {excludeResourceRules: " + of("Namespaced") + "}",
+			change:  wide, want: denied("nope"),
+		},
+		"a namespace by its name leaves no object out that is in none": {
+			spec:    refuses + "matchConstraints: {resourceRules: " + of("*") + "}",
+			binding: "matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team-b}}}",
+			change:  wide, want: denied("nope"),
+		},
 		"a namespace by its name": {
 			spec:    "validations: [{expression: 'false', message: nope}]",
 			binding: "matchResources: {namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [team-b]}]}}",
@@ -173,6 +230,18 @@ func evaluations() map[string]evaluation {
 		},
 		"parameters of one namespace": {
 			spec: byParams, binding: "paramRef: {name: plans, namespace: team-b, parameterNotFoundAction: Deny}", more: []string{plans("team-a", "big"), plans("team-b", "small")},
+		},
+		"parameters of the object's namespace, and it is in none": {
+			spec:    byParams + "\nmatchConstraints: {resourceRules: " + of("*") + "}",
+			binding: "paramRef: {name: plans, parameterNotFoundAction: Allow}", more: []string{plans("team-a", "small")},
+			change: wide,
+			want: evaluator.Verdict{Denials: []evaluator.Denial{{Policy: "p", Binding: "b", Reason: metav1.StatusReasonInvalid,
+				Message: "failed to configure binding: cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"}}},
+		},
+		"parameters of one namespace, for an object in none": {
+			spec:    byParams + "\nmatchConstraints: {resourceRules: " + of("*") + "}",
+			binding: "paramRef: {name: plans, namespace: team-a, parameterNotFoundAction: Allow}", more: []string{plans("team-a", "big")},
+			change: wide, want: denied("only big"),
 		},
 		"parameters by labels: all of them count": {
 			spec: byParams, binding: "paramRef: {selector: {matchLabels: {a: b}}, parameterNotFoundAction: Deny}", more: []string{plans("team-a", "small"), strings.Replace(plans("team-a", "big"), "name: plans", "name: more", 1)},

@@ -45,6 +45,8 @@ func newMatch(m *admissionv1.MatchResources, say func(field, format string, args
 			say("objectSelector", "asks for the label %s, which belongs to a tool or a server and is never in Git", key)
 		}
 	}
+	scopes(m.ResourceRules, "resourceRules", say)
+	scopes(m.ExcludeResourceRules, "excludeResourceRules", say)
 	if *m.MatchPolicy != admissionv1.Exact {
 		versions(m.ResourceRules, "resourceRules", say)
 		versions(m.ExcludeResourceRules, "excludeResourceRules", say)
@@ -64,6 +66,16 @@ func keys(s labels.Selector) []string {
 	return out
 }
 
+// scopes refuses rules with a scope that there is not, as an API server does: they would
+// match nothing.
+func scopes(named []admissionv1.NamedRuleWithOperations, field string, say func(field, format string, args ...any)) {
+	for _, rule := range named {
+		if !slices.Contains([]admissionv1.ScopeType{admissionv1.NamespacedScope, admissionv1.ClusterScope, admissionv1.AllScopes}, *rule.Scope) {
+			say(field, "has the scope %q: want Namespaced, Cluster or *", *rule.Scope)
+		}
+	}
+}
+
 // versions refuses rules that name some versions of an API: which others are
 // equivalent to them is known only to the API server that serves them.
 func versions(named []admissionv1.NamedRuleWithOperations, field string, say func(field, format string, args ...any)) {
@@ -74,7 +86,8 @@ func versions(named []admissionv1.NamedRuleWithOperations, field string, say fun
 	}
 }
 
-// matches is what an API server's matcher does, for an object that is in a namespace.
+// matches is what an API server's matcher does. A namespaceSelector leaves no
+// cluster-scoped object out.
 func (m *match) matches(a admission.Attributes) bool {
 	if m == nil {
 		return true

@@ -50,16 +50,22 @@ func (c *compiler) params(kind *admissionv1.ParamKind, ref *admissionv1.ParamRef
 	return p
 }
 
-var errNoParams = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+var (
+	errNoParams    = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+	errNoNamespace = errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+)
 
-// of are the parameters for an object of a namespace; one nil when there are none by
-// intention.
+// of are the parameters for an object of a namespace, "" for a cluster-scoped one; one
+// nil when there are none by intention.
 func (p *params) of(namespace string) ([]runtime.Object, error) {
 	if p == nil {
 		return []runtime.Object{nil}, nil
 	}
 	if p.ref.Namespace != "" {
 		namespace = p.ref.Namespace
+	}
+	if p.namespaced && namespace == "" {
+		return nil, errNoNamespace
 	}
 	var out []runtime.Object
 	for _, u := range p.objects {

@@ -92,6 +92,8 @@ func TestRefusedInEachPlace(t *testing.T) {
 		"a namespace's label":     {manifests(rules("namespaceSelector: {matchLabels: {team: a}}"), ""), "spec.matchConstraints.namespaceSelector: asks for the label team"},
 		"a label of a tool":       {manifests(ok, "matchResources: {objectSelector: {matchExpressions: [{key: helm.sh/chart, operator: Exists}]}}"), "spec.matchResources.objectSelector: asks for the label helm.sh/chart"},
 		"a version":               {manifests(ok+"\nmatchConstraints: {resourceRules: [{apiGroups: ['*'], apiVersions: [v1], operations: ['*'], resources: ['*']}]}", ""), `names the versions ["v1"]`},
+		"a scope":                 {manifests(ok+"\nmatchConstraints: {resourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*'], scope: namespaced}]}", ""), `spec.matchConstraints.resourceRules: has the scope "namespaced": want Namespaced, Cluster or *`},
+		"an excluded scope":       {manifests(ok, "matchResources: {excludeResourceRules: [{apiGroups: ['*'], apiVersions: ['*'], operations: ['*'], resources: ['*'], scope: cluster}]}"), `spec.matchResources.excludeResourceRules: has the scope "cluster"`},
 		"a syntax error":          {manifests("validations: [{expression: object.spec.plan ==}]", ""), "`object.spec.plan ==`: compilation failed: ERROR: <input>:1:20: Syntax error"},
 		"another type":            {manifests("validations: [{expression: \"'x'\"}]", ""), "must evaluate to bool but got string"},
 		"an unknown variable":     {manifests("validations: [{expression: variables.none}]", ""), "undefined field 'none'"},

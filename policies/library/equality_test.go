@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -45,7 +46,7 @@ func TestAVerdictIsThatOfAnAPIServer(t *testing.T) {
 		all = append(all, newComparison(server, name, rand.New(rand.NewPCG(seed, uint64(i)))))
 		kinds = append(kinds, all[i].kind)
 	}
-	server.Serve(t, kinds...)
+	server.Serve(t, apiextensionsv1.NamespaceScoped, kinds...)
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == deletionProtection {

@@ -68,15 +68,16 @@ func (s *Server) MakeNamespaces(t *testing.T, names ...string) {
 	}
 }
 
-// Serve makes kinds whose objects may have any content, and waits until they are there.
-func (s *Server) Serve(t *testing.T, kinds ...schema.GroupVersionKind) {
+// Serve makes kinds of a scope whose objects may have any content, and waits until they are
+// there.
+func (s *Server) Serve(t *testing.T, scope apiextensionsv1.ResourceScope, kinds ...schema.GroupVersionKind) {
 	t.Helper()
 	for _, kind := range kinds {
 		singular := strings.ToLower(kind.Kind)
 		s.Make(t, &apiextensionsv1.CustomResourceDefinition{
 			ObjectMeta: metav1.ObjectMeta{Name: singular + "s." + kind.Group},
 			Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-				Group: kind.Group, Scope: apiextensionsv1.NamespaceScoped,
+				Group: kind.Group, Scope: scope,
 				Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: singular + "s", Kind: kind.Kind, ListKind: kind.Kind + "List", Singular: singular},
 				Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 					Name: kind.Version, Served: true, Storage: true,
@@ -89,7 +90,9 @@ func (s *Server) Serve(t *testing.T, kinds ...schema.GroupVersionKind) {
 		Wait(t, kind.Kind+" is served", func() error {
 			u := &unstructured.Unstructured{}
 			u.SetGroupVersionKind(kind)
-			u.SetNamespace(metav1.NamespaceDefault)
+			if scope == apiextensionsv1.NamespaceScoped {
+				u.SetNamespace(metav1.NamespaceDefault)
+			}
 			u.SetName("probe")
 			return s.Create(t.Context(), u, client.DryRunAll)
 		})

@@ -41,12 +41,13 @@ func TestAVerdictIsThatOfAnAPIServer(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var all []*comparison
-	var kinds []schema.GroupVersionKind
+	var kinds, composites []schema.GroupVersionKind
 	for i, name := range []string{"change-freeze", "immutable-fields", "naming", "no-downgrade", "plan-allow-list", "required-labels", deletionProtection} {
 		all = append(all, newComparison(server, name, rand.New(rand.NewPCG(seed, uint64(i)))))
-		kinds = append(kinds, all[i].kind)
+		kinds, composites = append(kinds, all[i].kind), append(composites, all[i].composite())
 	}
 	server.Serve(t, apiextensionsv1.NamespaceScoped, kinds...)
+	server.Serve(t, apiextensionsv1.ClusterScoped, composites...)
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == deletionProtection {
@@ -68,6 +69,11 @@ type comparison struct {
 
 func newComparison(server *admission.Server, name string, random *rand.Rand) *comparison {
 	return &comparison{server, name, schema.GroupVersionKind{Group: name + ".example.org", Version: "v1", Kind: "PostgresqlInstance"}, random}
+}
+
+// composite is the kind of what Crossplane makes of a claim, which is in no namespace.
+func (c *comparison) composite() schema.GroupVersionKind {
+	return c.kind.GroupVersion().WithKind("X" + c.kind.Kind)
 }
 
 // manifests are the policy with two bindings, and its parameters, for its own API.
@@ -214,18 +220,19 @@ func (c *comparison) fixtures(t *testing.T) (all []evaluator.Change) {
 		t.Fatal(err)
 	}
 	for i, test := range suite.Cases {
-		change := test.Change()
-		change.Resource = c.resource()
-		for _, u := range []*unstructured.Unstructured{change.Object, change.OldObject} {
+		for _, u := range []*unstructured.Unstructured{test.Object, test.OldObject} {
 			if u == nil {
 				continue
 			}
 			u.SetGroupVersionKind(c.kind)
-			if change.OldObject != nil {
+			if u.GetNamespace() == "" {
+				u.SetGroupVersionKind(c.composite())
+			}
+			if test.OldObject != nil {
 				u.SetName(fmt.Sprintf("fixture-%d", i))
 			}
 		}
-		all = append(all, change)
+		all = append(all, test.Change())
 	}
 	return all
 }
@@ -319,6 +326,10 @@ func (c *comparison) deletes(t *testing.T) {
 		c.Make(t, u)
 	}
 	c.Make(t, c.instance("team-a", "plain"))
+	composite := c.instance("", "protected")
+	composite.SetGroupVersionKind(c.composite())
+	composite.SetLabels(map[string]string{"deletion-protection": "true"})
+	c.Make(t, composite)
 	for _, u := range manifests {
 		c.Make(t, u)
 	}
@@ -328,8 +339,8 @@ func (c *comparison) deletes(t *testing.T) {
 		}
 		return nil
 	})
-	for _, name := range []string{"off", "plain"} {
-		if err := c.Delete(t.Context(), c.instance("team-a", name)); err != nil {
+	for _, u := range []*unstructured.Unstructured{c.instance("team-a", "off"), c.instance("team-a", "plain"), composite} {
+		if err := c.Delete(t.Context(), u); err != nil {
 			t.Error(err)
 		}
 	}

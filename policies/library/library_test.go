@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
 	"gitbind.dev/policies/evaluator"
 	"gitbind.dev/policies/policytest"
 )
@@ -50,5 +52,21 @@ func TestEachPolicyPassesItsTests(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// On a control plane the API group also has Crossplane's composites, which are not claims.
+func TestEachPolicyIsAboutWhatIsInANamespace(t *testing.T) {
+	t.Parallel()
+	m, err := evaluator.Parse(files(t, "*/policy.yaml")...)
+	if err != nil || len(m.Policies()) != 7 {
+		t.Fatal(len(m.Policies()), err)
+	}
+	for _, p := range m.Policies() {
+		for _, rule := range p.Spec.MatchConstraints.ResourceRules {
+			if *rule.Scope != admissionv1.NamespacedScope {
+				t.Errorf("%s: scope %s", p.Name, *rule.Scope)
+			}
+		}
 	}
 }

@@ -164,6 +164,7 @@ func TestManifests(t *testing.T) {
 		app.leaseGoesFirst(t, "konnector", "gitbind-konnector-lease")
 		control.leaseGoesFirst(t, "gitbind-gitbridge", "gitbind-gitbridge-lease")
 	})
+	t.Run("H10_the rights on Secrets make nobody somebody else", control.secrets)
 	t.Run("nobody is an administrator", func(t *testing.T) {
 		for _, c := range []struct {
 			cluster cluster

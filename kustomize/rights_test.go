@@ -1,0 +1,150 @@
+package kustomize_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+var dryRun = []string{metav1.DryRunAll}
+
+// user is for requests as somebody.
+func (c cluster) user(t *testing.T, name string) kubernetes.Interface {
+	t.Helper()
+	config := c.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// refuses waits until the named policy refuses something, and allows until nothing does:
+// rights and policies are in force in a moment. Both are subtests in parallel.
+func (c cluster) refuses(t *testing.T, policy, what string, try func(context.Context) error) {
+	t.Helper()
+	c.allows(t, what, func(ctx context.Context) error {
+		if err := try(ctx); err == nil || !strings.Contains(err.Error(), "'"+policy+"'") {
+			return fmt.Errorf("%s does not refuse it: %v", policy, err)
+		}
+		return nil
+	})
+}
+
+func (c cluster) allows(t *testing.T, what string, try func(context.Context) error) {
+	t.Helper()
+	t.Run(what, func(t *testing.T) {
+		t.Parallel()
+		if err := c.eventually(t, try); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// secrets tries what the rights of backend, bridge and tenants on Secrets are good for.
+func (c cluster) secrets(t *testing.T) {
+	const backend, bridge, tenant = "system:serviceaccount:gitbind-system:gitbind-backend", "system:serviceaccount:gitbind-system:gitbind-gitbridge", "system:serviceaccount:gb-rights:gitbind-tenant"
+	const policy = "gitbind-control-plane-secrets"
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"gb-rights", "gb-rights-team"} {
+		_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		must(err)
+	}
+	_, err := c.client.RbacV1().RoleBindings("gb-rights-team").Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "inputs"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gitbind:claim-inputs"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "gb-rights", Name: "gitbind-tenant"}},
+	}, metav1.CreateOptions{})
+	must(err)
+	// What they have they can hand on.
+	stranger := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "stranger"}}
+	_, err = c.user(t, backend).RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "handed-on"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gitbind-backend"}, Subjects: stranger,
+	}, metav1.CreateOptions{})
+	must(err)
+	_, err = c.user(t, bridge).RbacV1().RoleBindings("gitbind-system").Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "handed-on"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "gitbind-gitbridge"}, Subjects: stranger,
+	}, metav1.CreateOptions{})
+	must(err)
+	c.allows(t, "what was handed on", func(ctx context.Context) error {
+		_, err := c.user(t, "stranger").CoreV1().Secrets("gitbind-system").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "any"}}, metav1.CreateOptions{DryRun: dryRun})
+		return err
+	})
+
+	// By an apply, as the rights on names know no other way to create.
+	apply := func(user, namespace, name, tokenOf string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			s := corev1ac.Secret(name, namespace).WithStringData(map[string]string{"a": "b"})
+			if tokenOf != "" {
+				s.WithType(corev1.SecretTypeServiceAccountToken).WithAnnotations(map[string]string{corev1.ServiceAccountNameKey: tokenOf})
+			}
+			_, err := c.user(t, user).CoreV1().Secrets(namespace).Apply(ctx, s, metav1.ApplyOptions{FieldManager: "test", DryRun: dryRun})
+			return err
+		}
+	}
+	create := func(user, namespace, name, tokenOf string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if tokenOf != "" {
+				s.Type, s.Annotations = corev1.SecretTypeServiceAccountToken, map[string]string{corev1.ServiceAccountNameKey: tokenOf}
+			}
+			_, err := c.user(t, user).CoreV1().Secrets(namespace).Create(ctx, s, metav1.CreateOptions{DryRun: dryRun})
+			return err
+		}
+	}
+	for what, try := range map[string]func(context.Context) error{
+		"the backend becomes a controller":              apply(backend, "kube-system", "gitbind-bridge", "clusterrole-aggregation-controller"),
+		"the backend becomes a controller, otherwise":   apply(backend, "kube-system", "gitbind-konnector", "clusterrole-aggregation-controller"),
+		"the backend becomes a tenant":                  apply(backend, "gb-rights", "gitbind-bridge", "gitbind-tenant"),
+		"the backend becomes the bridge":                apply(backend, "gitbind-system", "gitbind-bridge", "gitbind-gitbridge"),
+		"the backend writes elsewhere":                  apply(backend, "default", "gitbind-bridge", ""),
+		"the backend writes to claims":                  apply(backend, "gb-rights-team", "gitbind-bridge", ""),
+		"the bridge becomes the backend":                create(bridge, "gitbind-system", "any", "gitbind-backend"),
+		"a tenant becomes another":                      create(tenant, "gb-rights-team", "any", "default"),
+		"with what was handed on, one is a controller":  apply("stranger", "kube-system", "gitbind-bridge", "clusterrole-aggregation-controller"),
+		"with what was handed on, one is the backend":   create("stranger", "gitbind-system", "any", "gitbind-backend"),
+		"with what was handed on, one writes elsewhere": apply("stranger", "default", "gitbind-bridge", ""),
+	} {
+		c.refuses(t, policy, what, try)
+	}
+
+	must(func() error {
+		_, err := c.client.RbacV1().RoleBindings("gb-rights").Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "admin"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "editor"}},
+		}, metav1.CreateOptions{})
+		return err
+	}())
+	for what, try := range map[string]func(context.Context) error{
+		"the backend's own":                               apply(backend, "gb-rights", "gitbind-bridge", ""),
+		"the backend's other":                             apply(backend, "gb-rights", "gitbind-konnector", ""),
+		"the bridge's keys":                               create(bridge, "gitbind-system", "gitbind-bridge-encryption", ""),
+		"what goes with a claim":                          create(tenant, "gb-rights-team", "gitbind-bridge", ""),
+		"a token by who may ask for one":                  create("editor", "gb-rights", "any", "default"),
+		"a token by who may write Secrets everywhere":     func(ctx context.Context) error { return c.createToken(ctx, "gb-rights-team") },
+		"a Secret of such a name in anybody else's place": func(ctx context.Context) error { return c.createToken(ctx, "default") },
+	} {
+		c.allows(t, what, try)
+	}
+}
+
+// createToken creates, as the cluster's administrator, a Secret with a ServiceAccount's token.
+func (c cluster) createToken(ctx context.Context, namespace string) error {
+	_, err := c.client.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "gitbind-bridge", Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken,
+	}, metav1.CreateOptions{DryRun: dryRun})
+	return err
+}

@@ -148,3 +148,75 @@ func (c cluster) createToken(ctx context.Context, namespace string) error {
 	}, metav1.CreateOptions{DryRun: dryRun})
 	return err
 }
+
+// roles tries what the konnector's right to update the rights of an API is good for. They
+// are as earlier versions bound an API, with more of it than is needed.
+func (c cluster) roles(t *testing.T) {
+	const name, policy = "gitbind:api:things.example.org", "gitbind-konnector-roles"
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, role := range []string{name, name + ":edit"} {
+		_, err := c.client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{name, name + ":edit"}, Verbs: []string{"get", "update", "delete"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterrolebindings"}, ResourceNames: []string{name}, Verbs: []string{"get", "update", "delete"}},
+		}}, metav1.CreateOptions{})
+		must(err)
+	}
+	_, err := c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "gitbind-system", Name: "konnector"}},
+	}, metav1.CreateOptions{})
+	must(err)
+
+	konnector := c.user(t, "system:serviceaccount:gitbind-system:konnector").RbacV1()
+	// As a dry run: the garbage collector deletes what an owner has that does not exist.
+	role := func(name string, change func(*rbacv1.ClusterRole)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			o, err := konnector.ClusterRoles().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			change(o)
+			_, err = konnector.ClusterRoles().Update(ctx, o, metav1.UpdateOptions{DryRun: dryRun})
+			return err
+		}
+	}
+	binding := func(change func(*rbacv1.ClusterRoleBinding)) func(context.Context) error {
+		return func(ctx context.Context) error {
+			o, err := konnector.ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			change(o)
+			_, err = konnector.ClusterRoleBindings().Update(ctx, o, metav1.UpdateOptions{DryRun: dryRun})
+			return err
+		}
+	}
+	// It has these rights itself, so RBAC lets it write them down.
+	secrets := func(o *rbacv1.ClusterRole) {
+		o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "patch", "delete"}})
+	}
+	own := []metav1.OwnerReference{{APIVersion: "gitbind.dev/v1alpha1", Kind: "APIServiceBinding", Name: "things.example.org", UID: "u1"}}
+	c.allows(t, "the role goes with the binding", role(name, func(o *rbacv1.ClusterRole) { o.OwnerReferences = own }))
+	c.allows(t, "its binding, too", binding(func(o *rbacv1.ClusterRoleBinding) { o.OwnerReferences = own }))
+	for what, try := range map[string]func(context.Context) error{
+		"it adds rights to its role": role(name, secrets),
+		"it adds rights to people's": role(name+":edit", secrets),
+		"it takes rights away":       role(name, func(o *rbacv1.ClusterRole) { o.Rules = nil }),
+		"it gives its role to who views": role(name, func(o *rbacv1.ClusterRole) {
+			o.Labels = map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+		}),
+		"it gives its role to somebody": binding(func(o *rbacv1.ClusterRoleBinding) {
+			o.Subjects = append(o.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "stranger"})
+		}),
+		"it gives its role to somebody alone": binding(func(o *rbacv1.ClusterRoleBinding) {
+			o.Subjects = []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "stranger"}}
+		}),
+	} {
+		c.refuses(t, policy, what, try)
+	}
+}

@@ -181,7 +181,8 @@ func (c *cluster) grant(ctx context.Context, plural, group string) error {
 			{APIGroups: []string{group}, Resources: []string{plural + "/status"}, Verbs: []string{"get", "update", "patch"}},
 			// To take all of it back.
 			{APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, ResourceNames: []string{plural + "." + group}, Verbs: []string{"get", "update", "delete"}},
-			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{name, name + ":view", name + ":edit"}, Verbs: []string{"get", "update", "delete"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{name}, Verbs: []string{"get", "update", "delete"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{name + ":view", name + ":edit"}, Verbs: []string{"get", "delete"}},
 			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterrolebindings"}, ResourceNames: []string{name}, Verbs: []string{"get", "update", "delete"}},
 			{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingadmissionpolicybindings"}, ResourceNames: []string{attribution.ForBinding(group, plural).Name}, Verbs: []string{"get", "delete"}},
 			{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingadmissionpolicies"}, ResourceNames: bound.Names(plural + "." + group), Verbs: []string{"get", "update", "delete"}},

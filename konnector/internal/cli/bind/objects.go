@@ -48,24 +48,27 @@ func konnectorRole(api v1alpha1.ExportedAPI) *rbacv1.ClusterRole {
 	rule := func(suffix string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{api.Group}, Resources: []string{api.Resource + suffix}, Verbs: verbs}
 	}
-	// Its own rights it cannot delete one by one: it updates them, so that they go
-	// with the APIServiceBinding.
-	takeBack := func(group, resource string, names ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"get", "update", "delete"}}
+	only := func(verbs []string, group, resource string, names ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names, Verbs: verbs}
 	}
+	// Its own rights it cannot delete one by one: it updates them, so that they go
+	// with the APIServiceBinding. To make it their owner takes the right to delete them,
+	// too, where OwnerReferencesPermissionEnforcement is on.
+	change, remove := []string{"get", "update", "delete"}, []string{"get", "delete"}
 	name, policies := roleName(api), bound.Names(api.BindingName())
 	return clusterRole(name, nil,
 		rule("", "get", "list", "watch", "create", "update", "patch", "delete"),
 		rule("/status", "get", "update", "patch"),
 		rule("/finalizers", "update", "patch"),
-		takeBack("apiextensions.k8s.io", "customresourcedefinitions", api.BindingName()),
-		takeBack(rbacv1.GroupName, "clusterroles", name, name+":view", name+":edit"),
-		takeBack(rbacv1.GroupName, "clusterrolebindings", name),
-		takeBack(admissionv1.GroupName, "mutatingadmissionpolicybindings", attribution.ForBinding(api.Group, api.Resource).Name),
+		only(change, "apiextensions.k8s.io", "customresourcedefinitions", api.BindingName()),
+		only(change, rbacv1.GroupName, "clusterroles", name),
+		only(remove, rbacv1.GroupName, "clusterroles", name+":view", name+":edit"),
+		only(change, rbacv1.GroupName, "clusterrolebindings", name),
+		only(remove, admissionv1.GroupName, "mutatingadmissionpolicybindings", attribution.ForBinding(api.Group, api.Resource).Name),
 		// The policies of the offer, and only to take away what turns them on: who could
 		// write both could have them say what is in any Secret.
-		takeBack(admissionv1.GroupName, "validatingadmissionpolicies", policies...),
-		rbacv1.PolicyRule{APIGroups: []string{admissionv1.GroupName}, Resources: []string{"validatingadmissionpolicybindings"}, ResourceNames: policies, Verbs: []string{"get", "delete"}},
+		only(change, admissionv1.GroupName, "validatingadmissionpolicies", policies...),
+		only(remove, admissionv1.GroupName, "validatingadmissionpolicybindings", policies...),
 	)
 }
 func konnectorRoleBinding(api v1alpha1.ExportedAPI) *rbacv1.ClusterRoleBinding {

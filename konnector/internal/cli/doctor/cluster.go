@@ -188,12 +188,8 @@ func (p *patient) rights(ctx context.Context) Finding {
 	return p.secrets(ctx)
 }
 
-// konnectorSecrets is the name of the role that lets the konnector write Secrets, and of the
-// policy that narrows it. An operator may do without both.
-const konnectorSecrets = "gitbind-konnector-secrets"
-
-// secrets looks whether the policy is there, where the konnector has the right in all
-// namespaces.
+// secrets looks whether the policies are there that narrow the konnector's right to write
+// Secrets, where it has the right in all namespaces. An operator may do without.
 func (p *patient) secrets(ctx context.Context) Finding {
 	missing, err := p.missing(ctx, "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"patch"}})
 	if err != nil {
@@ -201,7 +197,7 @@ func (p *patient) secrets(ctx context.Context) Finding {
 	}
 	if missing == "" {
 		f := p.policies(ctx, "it may write any Secret", func(o *unstructured.Unstructured) bool {
-			return isValidating(o) && o.GetName() == konnectorSecrets
+			return isValidating(o) && narrowsKonnector(o)
 		})
 		if f.State == Warn {
 			f.State = Fail
@@ -215,6 +211,12 @@ func (p *patient) secrets(ctx context.Context) Finding {
 
 func isValidating(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "ValidatingAdmissionPolicy" || o.GetKind() == "ValidatingAdmissionPolicyBinding"
+}
+
+// narrowsKonnector tells whether a policy is about what the konnector does: one about Secrets,
+// and one that keeps it from handing on its rights.
+func narrowsKonnector(o *unstructured.Unstructured) bool {
+	return strings.HasPrefix(o.GetName(), "gitbind-konnector-")
 }
 
 // missing is the first right of a rule that the konnector has not, in words.
@@ -255,7 +257,7 @@ func (p *patient) attribution(ctx context.Context) Finding {
 
 func (p *patient) protection(ctx context.Context) Finding {
 	return p.policies(ctx, "namespaces with claims, and bound APIs, can be deleted by a slip", func(o *unstructured.Unstructured) bool {
-		return isValidating(o) && o.GetName() != konnectorSecrets
+		return isValidating(o) && !narrowsKonnector(o)
 	})
 }
 

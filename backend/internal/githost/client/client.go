@@ -3,6 +3,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,10 +20,10 @@ const timeout = 30 * time.Second
 // New is a client for the API below a URL, of an account that has one rate limit there; observer
 // is told of it by the account's name, and may be nil. Requests to elsewhere fail, redirects are
 // answers, and an answer that says that a rate limit is used up is a githost.RateLimitError, as
-// is each request until that ends.
+// is each request until that ends; see ForCredentials.
 func New(base, account string, observer Observer) *http.Client {
 	sent := &observed{http.DefaultTransport.(*http.Transport).Clone(), account, observer}
-	host := &limited{base: &known{base: sent}, now: time.Now, withheld: func() {
+	host := &limited{base: &known{base: sent}, now: time.Now, until: map[bool]time.Time{}, withheld: func() {
 		if observer != nil {
 			observer.Asked(account, Withheld)
 		}
@@ -46,6 +47,15 @@ func Redirected(from, to *url.URL) error {
 	return fmt.Errorf("the Git host is at %s://%s now: start the backend with that URL", to.Scheme, to.Host)
 }
 
+type forCredentials struct{}
+
+// ForCredentials is a context of requests that make or end credentials. They wait until a rate
+// limit ends only if that has refused such a request: agents depend on them, and a host may have
+// other limits for what is read.
+func ForCredentials(ctx context.Context) context.Context {
+	return context.WithValue(ctx, forCredentials{}, true)
+}
+
 // limited sends requests to one host while that wants them.
 type limited struct {
 	base         http.RoundTripper
@@ -54,16 +64,18 @@ type limited struct {
 	// withheld is called for a request that is not sent.
 	withheld func()
 
-	mu    sync.Mutex
-	until time.Time
+	mu sync.Mutex
+	// until is when the host is to be asked again, by whether that is ForCredentials.
+	until map[bool]time.Time
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != l.scheme || r.URL.Host != l.name {
 		return nil, fmt.Errorf("%s://%s is not the Git host %s://%s: it gets no credential", r.URL.Scheme, r.URL.Host, l.scheme, l.name)
 	}
+	_, credentials := r.Context().Value(forCredentials{}).(bool)
 	l.mu.Lock()
-	until := l.until
+	until := l.until[credentials]
 	l.mu.Unlock()
 	if l.now().Before(until) {
 		l.withheld()
@@ -76,7 +88,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if until, ok := limit(answer, l.now()); ok {
 		answer.Body.Close()
 		l.mu.Lock()
-		l.until = until
+		l.until[credentials] = until
 		l.mu.Unlock()
 		return nil, &githost.RateLimitError{Until: until}
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -129,6 +130,45 @@ func TestAHostThatWantsToBeLeftAloneIs(t *testing.T) {
 				t.Errorf("asked %d times after the limit", asked)
 			}
 		})
+	}
+}
+
+// TestCredentialsWaitForNoLimitOfWhatElseIsAsked has a host that refuses what is asked below a path.
+func TestCredentialsWaitForNoLimitOfWhatElseIsAsked(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if r.URL.Path != "/tokens" {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	t.Cleanup(host.Close)
+	c := New(host.URL, "backend", nil)
+	for _, step := range []struct {
+		what, path string
+		ctx        context.Context
+		limited    bool
+		requests   int
+	}{
+		{"what is read", "/pulls", t.Context(), true, 1},
+		{"what is read next", "/tokens", t.Context(), true, 0},
+		{"a credential", "/tokens", ForCredentials(t.Context()), false, 1},
+		{"one that the host refuses", "/pulls", ForCredentials(t.Context()), true, 1},
+		{"the next one", "/tokens", ForCredentials(t.Context()), true, 0},
+	} {
+		asked = 0
+		r, err := http.NewRequestWithContext(step.ctx, http.MethodPost, host.URL+step.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := c.Do(r)
+		if err == nil {
+			answer.Body.Close()
+		}
+		if limited := errors.As(err, new(*githost.RateLimitError)); limited != step.limited || asked != step.requests {
+			t.Errorf("%s: limited %t after %d requests: %v", step.what, limited, asked, err)
+		}
 	}
 }
 

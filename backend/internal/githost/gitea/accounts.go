@@ -11,6 +11,7 @@ import (
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -61,6 +62,7 @@ const scope = sdk.AccessTokenScope("write:repository")
 
 // Issue implements githost.Accounts.
 func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Credential, error) {
+	ctx = client.ForCredentials(ctx)
 	var token *sdk.AccessToken
 	err := h.as(ctx, id, agent, func(api *sdk.Client) (*sdk.Response, error) {
 		if answer, err := api.DeleteAccessToken(name); err != nil && !isNotFound(answer) {
@@ -79,6 +81,7 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Crede
 
 // Retain implements githost.Accounts.
 func (h *Host) Retain(ctx context.Context, id, agent string, counting func(context.Context) ([]string, error)) error {
+	ctx = client.ForCredentials(ctx)
 	err := h.as(ctx, id, agent, func(api *sdk.Client) (*sdk.Response, error) {
 		var tokens []*sdk.AccessToken
 		for page := 1; ; page++ {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"gitbind.dev/backend/internal/githost"
 )
 
 // TestAHostThatIsSlowForOneClusterIsNotForOthers has it never answer for one account.
@@ -74,5 +76,32 @@ func TestTokensHaveNotEndedWhileNobodySaysSo(t *testing.T) {
 				t.Error("all tokens are said to have ended")
 			}
 		})
+	}
+}
+
+// TestCredentialsWaitForNoLimitOfWhatIsRead has a host that refuses to list pull requests.
+func TestCredentialsWaitForNoLimitOfWhatIsRead(t *testing.T) {
+	t.Parallel()
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/pulls"):
+			w.WriteHeader(http.StatusTooManyRequests)
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusCreated)
+			_, _ = w.Write([]byte(`{"sha1": "opens"}`))
+		case r.Method == http.MethodGet:
+			_, _ = w.Write([]byte(`[]`))
+		}
+	})
+	h := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	if _, err := h.Changes(t.Context(), "k3x9d2abqw"); !errors.As(err, new(*githost.RateLimitError)) {
+		t.Fatal(err)
+	}
+	if c, err := h.Issue(t.Context(), "k3x9d2abqw", konnector, "n"); err != nil || c.Password != "opens" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := h.Retain(t.Context(), "k3x9d2abqw", konnector, func(context.Context) ([]string, error) { return nil, nil }); err != nil {
+		t.Error(err)
 	}
 }

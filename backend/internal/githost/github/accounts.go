@@ -14,6 +14,7 @@ import (
 
 	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
 )
 
 const (
@@ -97,6 +98,7 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Crede
 // Retain implements githost.Accounts. A token that a process before this one gave ends within
 // the hour.
 func (h *Host) Retain(ctx context.Context, id, agent string, counting func(context.Context) ([]string, error)) error {
+	ctx = client.ForCredentials(ctx)
 	tokens := h.issued.list(id, agent, h.cfg.Now())
 	if len(tokens) == 0 {
 		return nil

@@ -206,6 +206,11 @@ func TestAgentsGetTokensWhileTheInstallationIsLimited(t *testing.T) {
 	if err := h.Ready(t.Context()); err != nil {
 		t.Errorf("ready: %v", err)
 	}
+	// The next limit may have begun before the one that was said has ended.
+	g.LimitInstallations(0)
+	if err := h.Retain(t.Context(), id, "bridge", func(context.Context) ([]string, error) { return nil, nil }); err != nil || g.Tokens(id) != 1 {
+		t.Errorf("%d tokens count: %v", g.Tokens(id), err)
+	}
 }
 
 // TestATokenThatIsNotKnownEverywhereYetIsWaitedFor has the host refuse each for half a second.

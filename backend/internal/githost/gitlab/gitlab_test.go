@@ -378,16 +378,39 @@ func TestNothingIsAskedOfAHostThatWantsToBeLeftAlone(t *testing.T) {
 	f, h := start(t, 0)
 	create(t, h)
 	f.Limit(90 * time.Second)
-	asked := f.Requests()
-	for name, do := range map[string]func() error{
-		"open":   func() error { return h.Open(t.Context(), cluster, githost.Pull{}) },
-		"check":  func() error { return h.Check(t.Context(), cluster, githost.Check{Branch: "changes/a"}) },
+	for _, all := range []map[string]func() error{{
+		"open":  func() error { return h.Open(t.Context(), cluster, githost.Pull{}) },
+		"check": func() error { return h.Check(t.Context(), cluster, githost.Check{Branch: "changes/a"}) },
+	}, {
+		"issue":  func() error { _, err := h.Issue(t.Context(), cluster, bridge, "a"); return err },
 		"retain": func() error { return h.Retain(t.Context(), cluster, bridge, nil) },
-	} {
-		var limit *githost.RateLimitError
-		if err := do(); !errors.As(err, &limit) || time.Until(limit.Until) < time.Minute || f.Requests() != asked+1 {
-			t.Errorf("%s: %v after %d requests", name, err, f.Requests()-asked)
+	}} {
+		asked := f.Requests()
+		for name, do := range all {
+			var limit *githost.RateLimitError
+			if err := do(); !errors.As(err, &limit) || time.Until(limit.Until) < time.Minute || f.Requests() != asked+1 {
+				t.Errorf("%s: %v after %d requests", name, err, f.Requests()-asked)
+			}
 		}
+	}
+}
+
+func TestCredentialsWaitForNoLimitOfWhatIsRead(t *testing.T) {
+	t.Parallel()
+	f, h := start(t, 0)
+	create(t, h)
+	f.Limit(time.Hour)
+	if _, err := h.Changes(t.Context(), cluster); !errors.As(err, new(*githost.RateLimitError)) {
+		t.Fatal(err)
+	}
+	f.Limit(0)
+	issue(t, h, bridge, "a")
+	if err := h.Retain(t.Context(), cluster, bridge, func(context.Context) ([]string, error) { return nil, nil }); err != nil || len(f.Tokens(cluster)) != 0 {
+		t.Errorf("%d tokens count: %v", len(f.Tokens(cluster)), err)
+	}
+	// No project, no tokens: that is asked as well.
+	if err := h.Retain(t.Context(), "k3other", bridge, nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/githost/client"
 )
 
 const (
@@ -35,6 +36,7 @@ const keptTokens = 3
 
 // Issue implements githost.Accounts.
 func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Credential, error) {
+	ctx = client.ForCredentials(ctx)
 	what, name := "make a token of the "+agent+" of "+id, tokenName(agent, name)
 	// It ends when that day begins.
 	expires := time.Now().UTC().AddDate(0, 0, tokenDays).Truncate(24 * time.Hour)
@@ -65,6 +67,7 @@ func (h *Host) Issue(ctx context.Context, id, agent, name string) (githost.Crede
 
 // Retain implements githost.Accounts.
 func (h *Host) Retain(ctx context.Context, id, agent string, counting func(context.Context) ([]string, error)) error {
+	ctx = client.ForCredentials(ctx)
 	what := "end tokens of the " + agent + " of " + id
 	there, err := h.tokens(ctx, id, agent)
 	if isNotFound(err) {

@@ -18,6 +18,11 @@ const maxTries = 10
 // and nothing has failed.
 var ErrMore = errors.New("there is more to do")
 
+// LaterError says that a cluster's work is to be done after so long, and nothing has failed.
+type LaterError struct{ After time.Duration }
+
+func (e *LaterError) Error() string { return "it is done after " + e.After.String() }
+
 // Queue holds the clusters that there is work for.
 type Queue struct {
 	workers int
@@ -26,7 +31,8 @@ type Queue struct {
 }
 
 // New is a queue for so many workers. Do does a cluster's work, and says itself what
-// went wrong: the error only has it tried again, or gone on with if it is ErrMore.
+// went wrong: the error only has it tried again, or gone on with if it is ErrMore or a
+// LaterError.
 func New(workers int, do func(ctx context.Context, cluster string) error) *Queue {
 	return &Queue{workers: workers, do: do, queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
 }
@@ -57,7 +63,10 @@ func (q *Queue) next(ctx context.Context) bool {
 		return false
 	}
 	defer q.queue.Done(cluster)
+	var later *LaterError
 	switch err := q.do(ctx, cluster); {
+	case errors.As(err, &later):
+		q.queue.AddAfter(cluster, later.After)
 	case errors.Is(err, ErrMore):
 		q.queue.Add(cluster)
 	case err == nil || q.queue.NumRequeues(cluster) >= maxTries:

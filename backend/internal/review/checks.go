@@ -24,6 +24,10 @@ import (
 // again at all of a cluster's when main or one of them moves or when more or less of a quota
 // is used, and at merged ones when the control plane answers.
 type Checks struct {
+	// Pace bounds how much the host is asked because of each cluster; nil means no bound. It is
+	// set before Run.
+	Pace *githost.Pace
+
 	service *Service
 	host    githost.Checks
 	// publish tells konnectors of a branch.
@@ -226,7 +230,7 @@ func (c *Checks) Opened(ctx context.Context, cluster string) (map[string]githost
 	c.mu.Lock()
 	known := c.asked[cluster]
 	c.mu.Unlock()
-	if !known.at.IsZero() && c.service.now().Sub(known.at) < openedKept {
+	if !known.at.IsZero() && (c.service.now().Sub(known.at) < openedKept || c.Pace.Wait(cluster) > 0) {
 		return known.opened, nil
 	}
 	asking := c.asking.DoChan(cluster, func() (any, error) {
@@ -247,7 +251,7 @@ func (c *Checks) Opened(ctx context.Context, cluster string) (map[string]githost
 // ask asks the host for the pull requests of a cluster.
 func (c *Checks) ask(ctx context.Context, cluster string) (map[string]githost.Opened, error) {
 	at := c.service.now()
-	opened, err := c.host.Opened(ctx, cluster)
+	opened, err := c.host.Opened(c.Pace.With(ctx, cluster), cluster)
 	if err != nil {
 		return nil, err
 	}

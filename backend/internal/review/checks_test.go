@@ -131,6 +131,141 @@ func TestAChangeIsShownHoweverLongTheHostFails(t *testing.T) {
 	})
 }
 
+// counting is a host of which each check takes three requests, and a look at pull requests one.
+type counting struct {
+	shown
+	// asked is how many it was sent, by cluster, and shows the commit of the newest check, by cluster
+	// and branch.
+	asked map[string]int
+	shows map[[2]string]string
+}
+
+func (h *counting) ask(ctx context.Context, cluster string, requests int) {
+	h.asked[cluster] += requests
+	for range requests {
+		githost.CountRequest(ctx)
+	}
+}
+
+func (h *counting) Check(ctx context.Context, cluster string, c githost.Check) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ask(ctx, cluster, 3)
+	h.shows[[2]string{cluster, c.Branch}] = c.Commit
+	return nil
+}
+
+func (h *counting) Opened(ctx context.Context, cluster string) (map[string]githost.Opened, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ask(ctx, cluster, 1)
+	return h.shown.Opened(ctx, cluster)
+}
+
+// moving is a Git with many changes of each cluster, all at one head.
+type moving struct {
+	*world
+	changes int
+
+	mu    sync.Mutex
+	heads map[string]string
+}
+
+func (m *moving) Branches(context.Context, string) (all []string, err error) {
+	for i := range m.changes {
+		all = append(all, fmt.Sprintf("changes/%03d", i))
+	}
+	return all, nil
+}
+
+func (m *moving) Change(_ context.Context, cluster, branch string) (*githost.Change, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.change
+	c.Branch, c.Head = branch, m.heads[cluster]
+	return &c, nil
+}
+
+func newCounting(t *testing.T, changes int) (*moving, *counting, *Checks) {
+	w, host := newWorld(), &counting{asked: map[string]int{}, shows: map[[2]string]string{}}
+	git := &moving{world: w, changes: changes, heads: map[string]string{}}
+	s := w.service(t, nil)
+	s.Git, s.Now = git, time.Now
+	c := NewChecks(s, host, func(string, restapi.RefEvent) {})
+	c.Pace = &githost.Pace{}
+	return git, host, c
+}
+
+// TestAClusterThatPushesAllTheTimeLeavesOthersTheRateLimit has one with many changes, each of which
+// becomes another one every ten seconds. In the end all are shown as they are.
+func TestAClusterThatPushesAllTheTimeLeavesOthersTheRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		git, host, c := newCounting(t, 400)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		push := func(cluster string) {
+			git.mu.Lock()
+			git.heads[cluster] = fmt.Sprintf("%040x", time.Now().UnixNano())
+			git.mu.Unlock()
+			c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/changes/000"})
+		}
+		const pushes, every = 360, 10 * time.Second
+		for range pushes {
+			push("hostile")
+			time.Sleep(every)
+		}
+		synctest.Wait()
+		if n := host.asked["hostile"]; n < 900 || n > 1100 {
+			t.Errorf("within an hour the host is asked %d times", n)
+		}
+		push("other")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := host.asked["other"]; n < 300 {
+			t.Errorf("of another cluster the host is asked %d times", n)
+		}
+		time.Sleep(4 * time.Hour)
+		synctest.Wait()
+		for _, cluster := range []string{"hostile", "other"} {
+			wrong := 0
+			for i := range git.changes {
+				if host.shows[[2]string{cluster, fmt.Sprintf("changes/%03d", i)}] != git.heads[cluster] {
+					wrong++
+				}
+			}
+			if wrong > 0 {
+				t.Errorf("%d changes of the cluster %s do not show what they are", wrong, cluster)
+			}
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+func TestAKonnectorThatAsksIsToldWhatIsKnownWhileItsClusterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, host, c := newCounting(t, 0)
+		is := func(what string, want int) {
+			t.Helper()
+			if _, err := c.Opened(t.Context(), cluster); err != nil || host.asked[cluster] != want {
+				t.Errorf("%s: the host was asked %d times, want %d: %v", what, host.asked[cluster], want, err)
+			}
+		}
+		for ctx := c.Pace.With(t.Context(), cluster); c.Pace.Wait(cluster) < time.Minute; {
+			githost.CountRequest(ctx)
+		}
+		is("first", 1)
+		time.Sleep(2 * openedKept)
+		is("while it waits", 1)
+		time.Sleep(time.Hour)
+		is("later", 2)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		c.Run(ended) // ends the queue
+	})
+}
+
 // TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays plays a change, and main
 // moving underneath.
 func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T) {

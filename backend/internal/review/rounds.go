@@ -31,8 +31,12 @@ type pass struct {
 	errs []error
 }
 
-// look goes on with a cluster's pass, or begins one.
+// look goes on with a cluster's pass, or begins one, when Pace lets it.
 func (c *Checks) look(ctx context.Context, cluster string) error {
+	if wait := c.Pace.Wait(cluster); wait > 0 {
+		return &clusterqueue.LaterError{After: wait}
+	}
+	ctx = c.Pace.With(ctx, cluster)
 	p := c.passOf(cluster)
 	continued := p.from != ""
 	err := c.check(ctx, cluster, p)
@@ -97,8 +101,8 @@ func (r *round) failed(branch string, err error) {
 	r.keep(branch)
 }
 
-// judgeFrom looks at the changes from where the round before ended, until its time is over:
-// then the pass has where the next one begins.
+// judgeFrom looks at the changes from where the round before ended, until its time is over or
+// the host was asked enough: then the pass has where the next one begins.
 func (c *Checks) judgeFrom(ctx context.Context, r *round, branches []string) {
 	ctx, cancel := context.WithTimeout(ctx, c.roundTimeout)
 	defer cancel()
@@ -106,6 +110,11 @@ func (c *Checks) judgeFrom(ctx context.Context, r *round, branches []string) {
 	r.from = ""
 	for _, branch := range branches {
 		if branch < from || r.from != "" {
+			r.keep(branch)
+			continue
+		}
+		if !first && c.Pace.Wait(r.cluster) > 0 {
+			r.from = branch
 			r.keep(branch)
 			continue
 		}

@@ -172,6 +172,38 @@ func TestCredentialsWaitForNoLimitOfWhatElseIsAsked(t *testing.T) {
 	}
 }
 
+// TestWhatIsSentForAClusterCounts has a host with a limit, within which nothing is sent.
+func TestWhatIsSentForAClusterCounts(t *testing.T) {
+	t.Parallel()
+	status := http.StatusOK
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+	t.Cleanup(host.Close)
+	c, pace := New(host.URL, "backend", nil), &githost.Pace{}
+	ask := func() {
+		r, err := http.NewRequestWithContext(pace.With(t.Context(), "a"), http.MethodGet, host.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := c.Do(r); err == nil {
+			answer.Body.Close()
+		}
+	}
+	asked := 0
+	for ; pace.Wait("a") == 0 && asked < 1000; asked++ {
+		ask()
+	}
+	if asked == 1000 || pace.Wait("b") > 0 {
+		t.Errorf("after %d requests one waits for %s, and another for %s", asked, pace.Wait("a"), pace.Wait("b"))
+	}
+	status = http.StatusTooManyRequests
+	ask()
+	before := pace.Wait("a")
+	ask()
+	if after := pace.Wait("a"); after > before {
+		t.Errorf("what is not sent counts: %s, then %s", before, after)
+	}
+}
+
 func TestWhatIsKnownIsAskedForInShort(t *testing.T) {
 	t.Parallel()
 	text, sent := "first", 0

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"gitbind.dev/backend/internal/githost"
 )
 
 // Observer is told of what a Git host's API is asked; nil is told nothing.
@@ -33,7 +35,7 @@ const (
 	Withheld Result = "withheld"
 )
 
-// observed tells of the requests that an account sends.
+// observed counts the requests that an account sends, and tells of them.
 type observed struct {
 	base     http.RoundTripper
 	account  string
@@ -41,6 +43,7 @@ type observed struct {
 }
 
 func (o *observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	githost.CountRequest(r.Context())
 	answer, err := o.base.RoundTrip(r)
 	if o.observer == nil {
 		return answer, err

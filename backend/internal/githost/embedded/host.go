@@ -67,7 +67,9 @@ type Config struct {
 	// Upstream, if not nil, is where the repositories are: this Host then has copies of
 	// them, which nobody pushes to.
 	Upstream Upstream
-	Log      *slog.Logger
+	// Pace bounds how much Upstream is asked because of each cluster; nil means no bound.
+	Pace *githost.Pace
+	Log  *slog.Logger
 }
 
 // The quotas of a repository, if the configuration says nothing else.
@@ -175,7 +177,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	h.repack = clusterqueue.New(1, h.repackQueued)
 	if cfg.Upstream != nil {
-		h.copies = newCopies(func(ctx context.Context, cluster string) error { return h.update(ctx, cluster, 0, copyTimeout) })
+		h.copies = newCopies(h.updateMoved)
 	}
 	return h, nil
 }

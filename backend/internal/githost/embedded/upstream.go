@@ -99,8 +99,17 @@ func (c *copies) get(cluster string) *copied {
 	return c.of[cluster]
 }
 
-// Look says that a repository has moved where it is. It does not block.
+// Look says that a repository has moved where it is. It does not block. The copy is brought up to
+// date at once, or when Pace lets it.
 func (h *Host) Look(cluster string) { h.copies.moved.Add(cluster) }
+
+// updateMoved brings up to date the copy of a repository that was said to have moved.
+func (h *Host) updateMoved(ctx context.Context, cluster string) error {
+	if wait := h.cfg.Pace.Wait(cluster); wait > 0 {
+		return &clusterqueue.LaterError{After: wait}
+	}
+	return h.update(ctx, cluster, 0, copyTimeout)
+}
 
 // maxCopying is how many repositories are fetched from at the same time.
 const maxCopying = 8
@@ -171,7 +180,7 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 	if err != nil && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		return err
 	}
-	changes, err := h.cfg.Upstream.Changes(ctx, repo.id)
+	changes, err := h.cfg.Upstream.Changes(h.cfg.Pace.With(ctx, repo.id), repo.id)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
 )
@@ -25,6 +26,8 @@ type upstream struct {
 	fails, hangs atomic.Bool
 	// nowhere takes requests and answers none.
 	nowhere string
+	// asked is how often it was asked for changes, and pages how many requests each time takes.
+	asked, pages atomic.Int32
 	// ahead is how far the clock of the copies is.
 	ahead atomic.Int64
 }
@@ -39,7 +42,11 @@ func (u *upstream) Remote(_ context.Context, id string) (url, username, password
 	return u.URL(id), "owner", "owner-" + id, nil
 }
 
-func (u *upstream) Changes(context.Context, string) (map[string]string, error) {
+func (u *upstream) Changes(ctx context.Context, _ string) (map[string]string, error) {
+	u.asked.Add(1)
+	for range u.pages.Load() {
+		githost.CountRequest(ctx)
+	}
 	return map[string]string{"refs/pull/7/head": "changes/pull-7"}, nil
 }
 
@@ -229,6 +236,27 @@ func TestACopyHasTheBranchesOfTheContract(t *testing.T) {
 	want := []restapi.RefEvent{{Ref: "refs/heads/changes/pull-7", Hash: first}, {Ref: "refs/heads/conflicts/a/b/c/d", Hash: first}, {Ref: mainRef, Hash: first}}
 	if err != nil || !slices.Equal(heads, want) {
 		t.Errorf("the copy has %v (%v), want %v", heads, err, want)
+	}
+}
+
+// TestAClusterThatPushesAllTheTimeWaits has its host be told of each push.
+func TestAClusterThatPushesAllTheTimeWaits(t *testing.T) {
+	t.Parallel()
+	from, host, _ := copyOf(t)
+	from.pages.Store(100)
+	host.cfg.Pace = &githost.Pace{}
+	var later *clusterqueue.LaterError
+	looks := 0
+	for ; later == nil && looks < 10; looks++ {
+		if err := host.updateMoved(t.Context(), cluster); err != nil && !errors.As(err, &later) {
+			t.Fatal(err)
+		}
+	}
+	if later == nil || later.After <= 0 || int(from.asked.Load()) != looks-1 {
+		t.Errorf("it waits for %+v after %d looks, for which the host was asked %d times", later, looks, from.asked.Load())
+	}
+	if err := host.updateMoved(t.Context(), other); errors.As(err, &later) {
+		t.Error("another cluster waits, too")
 	}
 }
 

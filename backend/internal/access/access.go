@@ -326,6 +326,13 @@ func (a *Authenticator) OwnerOf(ctx context.Context, cluster string) string {
 	return fmt.Sprintf("%q %q", cb.Spec.Owner.Issuer, cb.Spec.Owner.Subject)
 }
 
+// Knows tells whether there is a cluster, as far as the cache knows. One that cannot be looked for
+// may be there.
+func (a *Authenticator) Knows(ctx context.Context, cluster string) bool {
+	_, err := findCluster(ctx, cluster, a.Clusters)
+	return !refusal.Is(err, refusal.NotFound)
+}
+
 // Owns tells whether a cluster belongs to an identity: by issuer and subject,
 // never by a name.
 func Owns(id login.Identity, cb *v1alpha1.ClusterBinding) bool {

@@ -204,3 +204,18 @@ func TestH4_ClustersOfOneOwnerHaveTheSameOwner(t *testing.T) {
 		t.Errorf("%q, %q, %q, %q, %q", of(cluster), of("k3second"), of("k3third"), of(other), of("k3none"))
 	}
 }
+
+func TestAClusterIsKnownUnlessThereIsNone(t *testing.T) {
+	a := authenticator(t, objects(), nil)
+	if !a.Knows(t.Context(), cluster) || a.Knows(t.Context(), "k3none") || a.Knows(t.Context(), "../etc") {
+		t.Error("it knows others than there are")
+	}
+	a.Clusters = interceptor.NewClient(fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.New("it is not read yet")
+		},
+	})
+	if !a.Knows(t.Context(), "k3none") {
+		t.Error("what cannot be read is said not to be there")
+	}
+}

@@ -55,7 +55,7 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	asked := newHostMetrics(registry)
 	r := &repositories{kind: o.remote.chosen(), publish: hub.Publish, hint: hub.PublishHint, spare: asked.spare}
 	config := embedded.Config{
-		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Moved: r.moved,
+		Dir: o.gitDir, PublicURL: o.publicURL, Authenticator: auth, OwnerOf: auth.OwnerOf, Knows: auth.Knows, Moved: r.moved,
 		Served:   func(service, by string) { served.WithLabelValues(service, by).Inc() },
 		MaxBytes: o.limits.repositoryMiB << 20, MaxRefs: o.limits.branches, MaxWork: o.limits.workMiB << 20, Log: log,
 	}

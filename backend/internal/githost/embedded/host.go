@@ -46,6 +46,9 @@ type Config struct {
 	// all clusters of one owner, and "" where that is not known; nil means that
 	// each cluster has an owner of its own.
 	OwnerOf func(ctx context.Context, cluster string) string
+	// Knows tells whether there is a cluster, or may be one; nil means that there is any. Nothing
+	// is copied of what Upstream has of others.
+	Knows func(ctx context.Context, cluster string) bool
 	// Moved is told of each branch that a push moved, in the order of the
 	// moves of one repository. It must not block: the next push waits for it.
 	Moved func(cluster string, e restapi.RefEvent)

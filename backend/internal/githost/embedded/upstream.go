@@ -134,6 +134,9 @@ func (h *Host) refresh(ctx context.Context, cluster string, age time.Duration) e
 }
 
 func (h *Host) fetchCopy(ctx context.Context, cluster string) error {
+	if h.cfg.Knows != nil && !h.cfg.Knows(ctx, cluster) {
+		return nil
+	}
 	repo, ok, err := h.repository(cluster)
 	if err == nil && !ok {
 		if err = h.open(cluster).make(ctx, func(string) error { return nil }); err == nil {

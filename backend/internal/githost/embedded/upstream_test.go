@@ -260,6 +260,43 @@ func TestAClusterThatPushesAllTheTimeWaits(t *testing.T) {
 	}
 }
 
+// TestNothingIsCopiedForAClusterThatIsGone has people push on where it was, and read what is there.
+func TestNothingIsCopiedForAClusterThatIsGone(t *testing.T) {
+	t.Parallel()
+	from, host, told := copyOf(t)
+	var gone atomic.Bool
+	host.cfg.Knows = func(_ context.Context, id string) bool { return id == cluster && !gone.Load() }
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main")
+	if err := host.updateMoved(t.Context(), cluster); err != nil || len(told.list()) == 0 {
+		t.Fatalf("while it is there %v is told: %v", told.list(), err)
+	}
+	gone.Store(true)
+	from.ahead.Store(int64(time.Hour))
+	before, asked := len(told.list()), from.asked.Load()
+	c.commit("Change", map[string]string{copiedFile: "plan: large\n"})
+	c.pushed("HEAD:main", "HEAD:refs/heads/changes/larger")
+	for _, id := range []string{cluster, other} {
+		if err := host.updateMoved(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	if data, _, err := host.Read(t.Context(), cluster, "main", copiedFile); err != nil || string(data) != "plan: small\n" {
+		t.Errorf("it has %q, %v", data, err)
+	}
+	if there, err := host.Exists(t.Context(), other); there || err != nil {
+		t.Errorf("there is a copy of what never was: %v", err)
+	}
+	if len(told.list()) != before || from.asked.Load() != asked {
+		t.Errorf("told %v, and the host was asked %d times", told.list()[before:], from.asked.Load()-asked)
+	}
+	gone.Store(false)
+	if err := host.updateMoved(t.Context(), cluster); err != nil || len(told.list()) == before {
+		t.Errorf("once it is there again %v is told: %v", told.list()[before:], err)
+	}
+}
+
 // TestManyBranchesHideNoPullRequest has more than a list has, all of which are named before.
 func TestManyBranchesHideNoPullRequest(t *testing.T) {
 	t.Parallel()

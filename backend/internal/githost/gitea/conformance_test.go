@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	sdk "code.gitea.io/sdk/gitea"
@@ -45,8 +46,10 @@ func TestConformance(t *testing.T) {
 	cfg := Config{
 		URL: e.Gitea.URL, Organization: "gitbind", Token: func() (string, error) { return token, nil }, Hooks: "http://127.0.0.1:1/hooks/", Approvals: 1,
 	}
+	company := hire(t, e.Gitea)
+	t.Run("a token that lost its rights says nothing of what is there", func(t *testing.T) { company.demote(t, e.Gitea, cfg) })
 	hosttest.Run(t, hosttest.World{
-		People: hire(t, e.Gitea),
+		People: company,
 		Start:  func() hosttest.Host { return New(cfg) },
 		At: func(url string) hosttest.Host {
 			cfg := cfg
@@ -210,6 +213,37 @@ func TestWhatPeopleDidIsSaid(t *testing.T) {
 		host := New(Config{URL: serve(t, answer), Organization: org, Token: func() (string, error) { return "secret", nil }})
 		if _, err := host.Exists(t.Context(), "k3x9d2abqw"); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// demote has a token of an account that is no administrator any more.
+func (p *people) demote(t *testing.T, g *env.Gitea, cfg Config) {
+	const id, operator = "demoted", "another-operator"
+	done(t, New(cfg).Create(t.Context(), id))
+	t.Cleanup(func() { p.Delete(t, id) })
+	must[*sdk.User](t)(p.admin.AdminCreateUser(sdk.CreateUserOption{Username: operator, Email: "another@example.org", Password: password, MustChangePassword: ptr.To(false)}))
+	be := func(admin bool) {
+		_, err := p.admin.AdminEditUser(operator, sdk.EditUserOption{LoginName: operator, Admin: &admin})
+		done(t, err)
+	}
+	be(true)
+	other := *g
+	other.User, other.Password = operator, password
+	token, err := other.Token(t.Context())
+	done(t, err)
+	cfg.Token = func() (string, error) { return token, nil }
+	later := cfg
+	later.Organization = "not-made-yet"
+	for _, h := range []*Host{New(cfg), New(later)} {
+		be(true)
+		done(t, h.Ready(t.Context()))
+		be(false)
+		if there, err := h.Exists(t.Context(), id); there || err != nil {
+			t.Fatalf("the host hides nothing: %t, %v", there, err)
+		}
+		if err := h.Ready(t.Context()); !errors.Is(err, githost.ErrCredential) || !strings.Contains(err.Error(), operator) {
+			t.Errorf("ready: %v", err)
 		}
 	}
 }

@@ -129,14 +129,25 @@ func (h *Host) get(api *sdk.Client, id string) (bool, *sdk.Response, error) {
 	return err == nil, answer, err
 }
 
-// Ready tells whether the host answers and takes the token.
+// Ready tells whether the host answers, takes the token and hides nothing from it: of what others
+// than a site administrator may not see, it says that it is not there.
 func (h *Host) Ready(ctx context.Context) error {
 	api, err := h.admin(ctx)
 	if err != nil {
 		return err
 	}
-	_, answer, err := api.GetMyUserInfo()
-	return trouble("sign in", answer, err)
+	me, answer, err := api.GetMyUserInfo()
+	if err == nil && !me.IsAdmin {
+		err = fmt.Errorf("%w (the token's account, %s, is no site administrator)", githost.ErrCredential, me.UserName)
+	}
+	if err != nil {
+		return trouble("sign in", answer, err)
+	}
+	_, answer, err = api.GetOrg(h.cfg.Organization)
+	if isNotFound(answer) {
+		return nil // It is made with the first repository.
+	}
+	return trouble("look for the organization "+h.cfg.Organization, answer, err)
 }
 
 // Create implements githost.Host. It also makes what is missing of a repository that is

@@ -145,6 +145,34 @@ func TestAWebhookBehindAShortPageIsNotMadeAgain(t *testing.T) {
 	}
 }
 
+// TestReadyIsWhereNothingIsHidden has accounts that the token is of, and what the host says of the organization.
+func TestReadyIsWhereNothingIsHidden(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		admin        bool
+		organization int
+		words        string
+	}{
+		"an administrator":                        {true, http.StatusOK, ""},
+		"before the organization was made":        {true, http.StatusNotFound, ""},
+		"no administrator":                        {false, http.StatusOK, "(the token's account, operator, is no site administrator)"},
+		"no administrator, and outside":           {false, http.StatusNotFound, "(the token's account, operator, is no site administrator)"},
+		"a token that may not read organizations": {true, http.StatusForbidden, "look for the organization gitbind"},
+	} {
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if strings.HasPrefix(r.URL.Path, "/api/v1/orgs/") {
+				w.WriteHeader(c.organization)
+			}
+			_, _ = fmt.Fprintf(w, `{"login": "operator", "is_admin": %t}`, c.admin)
+		})
+		err := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }}).Ready(t.Context())
+		if c.words == "" && err != nil || c.words != "" && (!errors.Is(err, githost.ErrCredential) || !strings.Contains(err.Error(), c.words)) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)

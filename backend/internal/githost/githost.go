@@ -52,6 +52,17 @@ func (e *TooOftenError) Error() string {
 	return fmt.Sprintf("the agent asked for several credentials within minutes, and the next one from %s on", e.Until.UTC().Format(time.RFC3339))
 }
 
+// AccountTakenError says that a host has an account by the name of an agent's which the backend
+// cannot show to be one that it made.
+type AccountTakenError struct {
+	// Name is the account's.
+	Name string
+}
+
+func (e *AccountTakenError) Error() string {
+	return fmt.Sprintf("the Git host has an account %s that gitbind did not make: rename or delete it there, and gitbind makes its own", e.Name)
+}
+
 // Host keeps one repository for each cluster, named by the cluster's id.
 type Host interface {
 	// Create makes the repository, with a first commit on main, and what of its surroundings

@@ -271,6 +271,7 @@ func TestWhatIsWrongWithARepositoryHoldsUpNoCredential(t *testing.T) {
 		"renamed":      {githost.ErrRenamed, "RepositoryRenamed"},
 		"its webhook":  {githost.ErrWebhook, "GitHostRefusesWebhook"},
 		"its rules":    {githost.ErrCredential, "GitHostRefuses"},
+		"its accounts": {&githost.AccountTakenError{Name: "gitbind-konnector-k3x9d2abqw"}, "InTheWay"},
 		"what it is":   {errors.New("internal error"), "Failed"},
 		"a rate limit": {&githost.RateLimitError{Until: time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)}, "Ready"},
 	} {

@@ -111,6 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) later(err error) (ctrl.Result, error) {
 	var limit *githost.RateLimitError
 	var often *githost.TooOftenError
+	var taken *githost.AccountTakenError
 	// Not all clusters at once.
 	at := func(t time.Time) time.Duration { return wait.Jitter(max(t.Sub(r.Now()), time.Second), 0.2) }
 	switch {
@@ -118,7 +119,7 @@ func (r *Reconciler) later(err error) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: at(limit.Until)}, nil
 	case errors.As(err, &often):
 		return ctrl.Result{RequeueAfter: at(often.Until)}, nil
-	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook):
+	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook), errors.As(err, &taken):
 		// Reported, and not watched. To ask a host elsewhere costs of its rate limit.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	case errors.Is(err, errTaken), errors.Is(err, errRepositoryGone):
@@ -234,6 +235,7 @@ const (
 // readiness maps the outcome to the condition Ready.
 func readiness(err error) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
+	var taken *githost.AccountTakenError
 	switch {
 	case err == nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Ready", "namespace, rights, repository and credentials exist"
@@ -251,6 +253,8 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "AnotherRepository", githost.ErrOtherHistory.Error()
 	case errors.Is(err, githost.ErrWebhook):
 		c.Reason, c.Message = "GitHostRefusesWebhook", githost.ErrWebhook.Error()
+	case errors.As(err, &taken):
+		c.Reason, c.Message = "InTheWay", taken.Error()
 	case errors.Is(err, githost.ErrCredential):
 		c.Reason, c.Message = "GitHostRefuses", githost.ErrCredential.Error()
 	case errors.As(err, new(*githost.RateLimitError)):

@@ -28,6 +28,33 @@ const maxAccount = 40
 // account is the name of an agent's account.
 func account(agent, id string) string { return "gitbind-" + agent + "-" + id }
 
+// find tells whether an agent's account is there. One that somebody else made is an error: they may
+// have keys and tokens of it. The backend's have their name for a login name, too: only a site
+// administrator can give one to an account without a source of sign-ins, or look for one.
+func (h *Host) find(api *sdk.Client, name string) (bool, *sdk.Response, error) {
+	users, answer, err := api.AdminListUsers(sdk.AdminListUsersOptions{LoginName: name})
+	if err != nil {
+		return false, answer, err
+	}
+	for _, u := range users {
+		switch {
+		case u.LoginName != name || u.SourceID != 0:
+		case u.UserName != name:
+			return false, nil, fmt.Errorf("the account %s was renamed to %s: give it its old name back", name, u.UserName)
+		default:
+			return true, nil, nil
+		}
+	}
+	_, answer, err = api.GetUserInfo(name)
+	switch {
+	case isNotFound(answer), status(answer)/100 == 3: // Of somebody's who has another name now.
+		return false, nil, nil
+	case err != nil:
+		return false, answer, err
+	}
+	return false, nil, &githost.AccountTakenError{Name: name}
+}
+
 // makeAccounts makes the accounts of a cluster's agents. They see what they were given, own
 // nothing, and nobody knows their passwords.
 func (h *Host) makeAccounts(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
@@ -36,12 +63,12 @@ func (h *Host) makeAccounts(_ context.Context, api *sdk.Client, id string) (*sdk
 		if len(name) > maxAccount {
 			return nil, fmt.Errorf("the account %s has %d characters, and the host takes %d: the cluster's id is too long for it", name, len(name), maxAccount)
 		}
-		_, answer, err := api.GetUserInfo(name)
-		if isNotFound(answer) {
+		found, answer, err := h.find(api, name)
+		if !found && err == nil {
 			// The host shows the agent's commits as this account's.
 			_, email := contract.ComponentIdentity(agent, id)
 			_, answer, err = api.AdminCreateUser(sdk.CreateUserOption{
-				Username: name, Email: email, Password: credential.New(""), FullName: "gitbind's " + agent + " of " + id,
+				Username: name, LoginName: name, Email: email, Password: credential.New(""), FullName: "gitbind's " + agent + " of " + id,
 				MustChangePassword: ptr.To(false), Visibility: ptr.To(sdk.VisibleTypePrivate),
 			})
 		}
@@ -138,17 +165,21 @@ func (h *Host) as(ctx context.Context, id, agent string, do func(*sdk.Client) (*
 	if err != nil {
 		return err
 	}
+	found, answer, err := h.find(admin, name)
+	if !found && err == nil {
+		err = errNoAccount
+	}
+	if err != nil {
+		return trouble(what, answer, err)
+	}
 	password := credential.New("")
 	if answer, err := admin.AdminEditUser(name, sdk.EditUserOption{LoginName: name, Password: password, MustChangePassword: ptr.To(false)}); err != nil {
-		if isNotFound(answer) {
-			err = errNoAccount
-		}
 		return trouble(what, answer, err)
 	}
 	api, err := h.api(ctx, sdk.SetBasicAuth(name, password))
 	if err != nil {
 		return err
 	}
-	answer, err := do(api)
+	answer, err = do(api)
 	return trouble(what, answer, err)
 }

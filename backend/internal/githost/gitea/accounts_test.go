@@ -3,7 +3,9 @@ package gitea
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,6 +26,10 @@ func TestAHostThatIsSlowForOneClusterIsNotForOthers(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.Method == http.MethodPost {
 			w.WriteHeader(http.StatusCreated)
+		}
+		if r.URL.Path == "/api/v1/admin/users" {
+			_, _ = w.Write([]byte(listed(r)))
+			return
 		}
 		_, _ = w.Write([]byte(`{"sha1":"opens"}`))
 	})
@@ -50,6 +56,12 @@ func TestAHostThatIsSlowForOneClusterIsNotForOthers(t *testing.T) {
 	}
 }
 
+// listed is what a host answers who looks for the account with a login name, and made it.
+func listed(r *http.Request) string {
+	name := r.URL.Query().Get("login_name")
+	return fmt.Sprintf(`[{"login": %q, "login_name": %[1]q}]`, name)
+}
+
 // TestTokensHaveNotEndedWhileNobodySaysSo has a proxy answer 404 to everything from some request on,
 // as one does of which the route is not there for a moment.
 func TestTokensHaveNotEndedWhileNobodySaysSo(t *testing.T) {
@@ -65,6 +77,8 @@ func TestTokensHaveNotEndedWhileNobodySaysSo(t *testing.T) {
 				switch {
 				case away.Load():
 					http.Error(w, "404 page not found", http.StatusNotFound)
+				case r.URL.Path == "/api/v1/admin/users":
+					_, _ = w.Write([]byte(listed(r)))
 				case r.URL.Query().Get("page") == "1":
 					_, _ = w.Write([]byte(`[{"id": 1, "name": "ended"}]`))
 				default:
@@ -90,6 +104,8 @@ func TestCredentialsWaitForNoLimitOfWhatIsRead(t *testing.T) {
 		case r.Method == http.MethodPost:
 			w.WriteHeader(http.StatusCreated)
 			_, _ = w.Write([]byte(`{"sha1": "opens"}`))
+		case r.URL.Path == "/api/v1/admin/users":
+			_, _ = w.Write([]byte(listed(r)))
 		case r.Method == http.MethodGet:
 			_, _ = w.Write([]byte(`[]`))
 		}
@@ -103,5 +119,56 @@ func TestCredentialsWaitForNoLimitOfWhatIsRead(t *testing.T) {
 	}
 	if err := h.Retain(t.Context(), "k3x9d2abqw", konnector, func(context.Context) ([]string, error) { return nil, nil }); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnAccountThatIsNotOursIsGivenNothing has a host on which people register as they like, and as
+// whom one likes: by itself, or by what else the company signs in with.
+func TestAnAccountThatIsNotOursIsGivenNothing(t *testing.T) {
+	t.Parallel()
+	const name = "gitbind-konnector-k3x9d2abqw"
+	for what, c := range map[string]struct {
+		byLoginName string
+		words       string // "" for what is in the way
+	}{
+		"registered":                        {`[]`, ""},
+		"of an LDAP":                        {`[{"login": "` + name + `", "login_name": "` + name + `", "source_id": 1}]`, ""},
+		"of a host that lists all":          {`[{"login": "` + name + `"}, {"login": "operator"}]`, ""},
+		"beside ours, under another":        {`[{"login": "other", "login_name": "` + name + `"}]`, "was renamed to other"},
+		"with a token that lost its rights": {`{}`, "the words of the host"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var writes []string
+			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case r.Method != http.MethodGet:
+					writes = append(writes, r.Method+" "+r.URL.Path)
+				case r.URL.Path != "/api/v1/admin/users":
+					_, _ = w.Write([]byte(`{"login": "` + name + `"}`))
+				case c.byLoginName == `{}`:
+					w.WriteHeader(http.StatusForbidden)
+					_, _ = w.Write([]byte(`{"message": "the words of the host"}`))
+				default:
+					_, _ = w.Write([]byte(c.byLoginName))
+				}
+			})
+			h := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+			_, issue := h.Issue(t.Context(), "k3x9d2abqw", konnector, "n")
+			for do, err := range map[string]error{
+				"set up": h.Create(t.Context(), "k3x9d2abqw"),
+				"issue":  issue,
+				"retain": h.Retain(t.Context(), "k3x9d2abqw", konnector, func(context.Context) ([]string, error) { return nil, nil }),
+			} {
+				var taken *githost.AccountTakenError
+				if is := errors.As(err, &taken) && taken.Name == name; err == nil || is != (c.words == "") || !strings.Contains(err.Error(), c.words) {
+					t.Errorf("%s: %v", do, err)
+				}
+			}
+			if len(writes) > 0 {
+				t.Errorf("it wrote %q", slices.Compact(writes))
+			}
+		})
 	}
 }

@@ -47,6 +47,7 @@ func TestConformance(t *testing.T) {
 		URL: e.Gitea.URL, Organization: "gitbind", Token: func() (string, error) { return token, nil }, Hooks: "http://127.0.0.1:1/hooks/", Approvals: 1,
 	}
 	company := hire(t, e.Gitea)
+	t.Run("an account that somebody else made is given nothing", func(t *testing.T) { company.squat(t, New(cfg)) })
 	t.Run("a token that lost its rights says nothing of what is there", func(t *testing.T) { company.demote(t, e.Gitea, cfg) })
 	hosttest.Run(t, hosttest.World{
 		People: company,
@@ -215,6 +216,64 @@ func TestWhatPeopleDidIsSaid(t *testing.T) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
+}
+
+// squat has accounts by the names of agents', as people register themselves where they may.
+func (p *people) squat(t *testing.T, h *Host) {
+	register := func(name, login string) {
+		t.Helper()
+		must[*sdk.User](t)(p.admin.AdminCreateUser(sdk.CreateUserOption{
+			Username: name, LoginName: login, Email: name + "@example.org", Password: password, MustChangePassword: ptr.To(false),
+		}))
+	}
+	for id, c := range map[string]struct {
+		agent string
+		// away is what a person does about it.
+		away func(name string) (*sdk.Response, error)
+	}{
+		"squatted1": {konnector, p.admin.AdminDeleteUser},
+		"squatted2": {bridge, func(name string) (*sdk.Response, error) {
+			return p.admin.AdminRenameUser(name, sdk.RenameUserOption{NewUsername: "squatter"})
+		}},
+	} {
+		name := account(c.agent, id)
+		register(name, "")
+		t.Cleanup(func() { p.Delete(t, id) })
+		_, issue := h.Issue(t.Context(), id, c.agent, "n")
+		for do, err := range map[string]error{
+			"issue":  issue,
+			"retain": h.Retain(t.Context(), id, c.agent, func(context.Context) ([]string, error) { return nil, nil }),
+			"set up": h.Create(t.Context(), id),
+		} {
+			var taken *githost.AccountTakenError
+			if !errors.As(err, &taken) || taken.Name != name {
+				t.Errorf("%s of %s: %v", do, name, err)
+			}
+		}
+		theirs, err := sdk.NewClient(h.cfg.URL, sdk.SetGiteaVersion(""), sdk.SetBasicAuth(name, password))
+		done(t, err)
+		if me, _, err := theirs.GetMyUserInfo(); err != nil || me.Restricted || me.LoginName != "" {
+			t.Errorf("the account %s was changed: %+v, %v", name, me, err)
+		}
+		if tokens, _, err := theirs.ListAccessTokens(sdk.ListAccessTokensOptions{}); err != nil || len(tokens) > 0 {
+			t.Errorf("the account %s has %d tokens: %v", name, len(tokens), err)
+		}
+		if _, answer, _ := theirs.GetRepo(org, id); !isNotFound(answer) {
+			t.Errorf("the account %s sees the repository: %d", name, status(answer))
+		}
+		_, err = c.away(name)
+		done(t, err)
+		done(t, h.Create(t.Context(), id))
+		_, err = h.Issue(t.Context(), id, c.agent, "n")
+		done(t, err)
+		// The repository is lost, and the accounts are not.
+		p.Delete(t, id)
+		done(t, h.Create(t.Context(), id))
+	}
+	// A set-up that was cut off after the first request of it.
+	register(account(konnector, "squatted3"), account(konnector, "squatted3"))
+	t.Cleanup(func() { p.Delete(t, "squatted3") })
+	done(t, h.Create(t.Context(), "squatted3"))
 }
 
 // demote has a token of an account that is no administrator any more.

@@ -34,7 +34,7 @@ func (c cluster) refuses(t *testing.T, policy, what string, try func(context.Con
 	t.Helper()
 	c.allows(t, what, func(ctx context.Context) error {
 		if err := try(ctx); err == nil || !strings.Contains(err.Error(), "'"+policy+"'") {
-			return fmt.Errorf("%s does not refuse it: %v", policy, err)
+			return fmt.Errorf("%s does not refuse it: %w", policy, err)
 		}
 		return nil
 	})

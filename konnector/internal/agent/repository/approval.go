@@ -13,6 +13,12 @@ import (
 // That is acted on once, when main is there; the same words count again only
 // after they were taken away in between.
 func (r *Repository) ApproveMain(ctx context.Context, words string) error {
+	if last := r.Lineage.last.Load(); last.verdict.IsHeld() && words == approvable(last.head) && words != r.Checkpoints.get().Approved.Main {
+		// What is approved is the repository as it is, of which main may be all that was seen.
+		if _, err := r.Remote.Status.Fetch(ctx); err != nil && store.LastingLimit(err) == nil {
+			return fmt.Errorf("look at status again: %w", err)
+		}
+	}
 	r.Lineage.accepting.Lock()
 	defer r.Lineage.accepting.Unlock()
 	c, last := r.Checkpoints.get(), r.Lineage.last.Load()
@@ -23,20 +29,13 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 	if words == "" && c.Approved.Main != "" {
 		r.Checkpoints.note(func(c *Checkpoint) { c.Approved.Main = "" })
 	}
-	if words == "" || words == c.Approved.Main || words != approvable(head) {
-		return nil
-	}
-	// What is approved is the repository as it is, of which main may be all that was seen.
-	status, err := r.Remote.Status.Fetch(ctx)
-	if err != nil {
-		return fmt.Errorf("look at status again: %w", err)
-	}
+	status := r.Remote.Status.Snapshot()
 	foreign := r.status.judge(status) != ""
-	if !rewritten && !foreign {
+	if words == "" || words == c.Approved.Main || words != approvable(head) || !rewritten && !foreign {
 		return nil
 	}
 	now := r.status.observed(status).Observed
-	err = r.Checkpoints.decide(ctx, func(c *Checkpoint) {
+	err := r.Checkpoints.decide(ctx, func(c *Checkpoint) {
 		c.Approved.Main = words
 		if rewritten {
 			c.Accepted, c.Begun = head, head

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gitbind.dev/gitbridge/version"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/session"
@@ -78,7 +79,7 @@ Of two live copies of one cluster, as when an etcd snapshot was started beside i
 	fs.BoolVar(&in.Force, "force", false, "with --reclaim: even if its konnector was seen a moment ago")
 	fs.BoolVar(&in.Install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
 	fs.StringVar(&in.Install.Image, "image", "", "the konnector's image (default: that of this version)")
-	fs.StringVar(&in.Install.Registry, "image-registry", "", "registry that has the image of this version, with its folder: a mirror, for example (default: where the image is from that runs here, or that of this version)")
+	fs.StringVar(&in.Install.Registry, "image-registry", version.Registry(), "registry that has the image of this version, with its folder: a mirror, for example; an image that runs stays from where it is")
 	c.CAFile(&in.CABundle, "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository: more than one authority's, one after the other")
 	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether this is the right cluster")
@@ -98,6 +99,7 @@ Of two live copies of one cluster, as when an etcd snapshot was started beside i
 		if in.Format == output.YAML && terminal.IsTerminal(in.Terminal.Out) {
 			return usage.Errorf("-o yaml prints a credential: not to a terminal, but to a file (> gitbind.yaml) or a program that encrypts it")
 		}
+		in.Install.RegistryGiven = fs.Changed("image-registry")
 		in.BackendURL, err = session.BackendURL(in.BackendURL)
 		return err
 	}

@@ -43,20 +43,22 @@ type Options struct {
 	NoDeployment bool
 	// Image of the konnector; that of this version when empty.
 	Image string
-	// Registry has the images of gitbind, when Image is empty; that of this version when it
-	// is empty, too. Without any, the images are on the nodes, or in the nodes' default
-	// registry.
+	// Registry has the images of gitbind, when Image is empty. Empty means that their
+	// names have no registry: they are on the nodes, or in the nodes' default registry.
 	Registry string
+	// RegistryGiven says that a person chose the registry.
+	RegistryGiven bool
 }
 
 // name is that of the konnector's image.
 const name = "gitbind-konnector"
 
-// Continue keeps the registry from which the cluster's konnector is, as a mirror, where the
-// options name none, and tells so. It is an error if that konnector is newer than the plugin,
-// whose manifest would take from it what it needs, or has an image of somebody's own.
+// Continue keeps the registry from which the cluster's konnector is, as a mirror, unless a person
+// chose another one, and tells so. It is an error if a konnector would run that is newer than the
+// plugin, whose manifest would take from it what it needs, or if the one that runs has an image of
+// somebody's own.
 func (o Options) Continue(ctx context.Context, c *appcluster.Cluster, tell func(string)) (Options, error) {
-	if o.NoDeployment || o.Image != "" {
+	if o.NoDeployment {
 		return o, nil
 	}
 	running, err := konnector(ctx, c)
@@ -65,30 +67,30 @@ func (o Options) Continue(ctx context.Context, c *appcluster.Cluster, tell func(
 	}
 	next, err := o.after(running.Spec.Template.Spec.Containers[0].Image, version.String())
 	if err == nil && next != o {
-		tell(fmt.Sprintf("The konnector's image stays from %s, as it is now; --image-registry takes it from elsewhere.", next.Registry))
+		tell(fmt.Sprintf("The konnector's image is %s, from where the one before it is: --image-registry takes it from elsewhere.", next.image()))
 	}
 	return next, err
 }
 
 // after are the options for a plugin of a version where a konnector runs an image.
-func (o Options) after(image, plugin string) (Options, error) {
-	folder, tagged := path.Split(image)
-	base, tag := tagged, ""
-	if end := strings.IndexAny(tagged, ":@"); end >= 0 {
-		base, tag = tagged[:end], tagged[end+1:]
-	}
-	from := strings.TrimSuffix(folder, "/")
-	if base != name && o.Registry == "" {
-		return o, usage.Errorf("the konnector of this cluster runs the image %s: name the one to run (--image), or where that of this version is (--image-registry)", image)
+func (o Options) after(running, plugin string) (Options, error) {
+	image := cmp.Or(o.Image, running)
+	folder, last := path.Split(image)
+	base, tag := last, ""
+	if end := strings.IndexAny(last, ":@"); end >= 0 {
+		base, tag = last[:end], last[end+1:]
 	}
 	there, errThere := utilversion.ParseGeneric(tag)
 	here, errHere := utilversion.ParseGeneric(plugin)
-	if errThere == nil && errHere == nil && here.LessThan(there) {
-		return o, usage.Errorf("the konnector of this cluster is %s, and this plugin is %s: take the plugin of that version, or name the image to run (--image)", tag, plugin)
+	switch {
+	case errThere == nil && errHere == nil && here.LessThan(there):
+		return o, usage.Errorf("the konnector's image is %s, and this plugin is %s: take the plugin of that version. To go back to this one, name its image (--image)", image, plugin)
+	case o.Image != "" || o.RegistryGiven:
+		return o, nil
+	case base != name:
+		return o, usage.Errorf("the konnector of this cluster runs the image %s: name the one to run (--image), or where that of this version is (--image-registry)", image)
 	}
-	if o.Registry == "" && from != version.Registry() {
-		o.Registry = from
-	}
+	o.Registry = strings.TrimSuffix(folder, "/")
 	return o, nil
 }
 
@@ -184,7 +186,7 @@ func (o Options) image() string {
 	if o.Image != "" {
 		return o.Image
 	}
-	return version.Image(cmp.Or(o.Registry, version.Registry()), name)
+	return version.Image(o.Registry, name)
 }
 
 func setImage(deployment *unstructured.Unstructured, image string) error {

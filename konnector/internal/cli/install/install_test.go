@@ -84,32 +84,39 @@ func TestTheImageIsThatOfThisVersion(t *testing.T) {
 
 func TestTheImageComesFromWhereTheClusterHasIt(t *testing.T) {
 	const plugin = "v1.2.3"
+	built := Options{Registry: "built.example.com"}
+	given := func(registry string) Options { return Options{Registry: registry, RegistryGiven: true} }
 	for _, c := range []struct {
-		running  string
-		given    Options
-		registry string
-		err      string
+		running string
+		options Options
+		want    Options
+		err     string
 	}{
-		{running: "gitbind-konnector:v1.2.2"},
-		{running: "mirror.example.com:5000/team/gitbind-konnector:v1.2.3", registry: "mirror.example.com:5000/team"},
-		{running: "mirror.example.com/gitbind-konnector@sha256:0123", registry: "mirror.example.com"},
-		{running: "mirror.example.com/gitbind-konnector", registry: "mirror.example.com"},
-		{running: "mirror.example.com/gitbind-konnector:latest", registry: "mirror.example.com"},
-		{running: "mirror.example.com/gitbind-konnector:v1.2.2", given: Options{Registry: "another"}, registry: "another"},
-		{running: "mirror.example.com/ours:v1", err: "--image"},
-		{running: "mirror.example.com/ours:v1", given: Options{Registry: "another"}, registry: "another"},
-		{running: "gitbind-konnector:v1.2.4-2-g0123456789", err: "is v1.2.4-2-g0123456789, and this plugin is v1.2.3"},
-		{running: "gitbind-konnector:v1.3.0", given: Options{Registry: "another"}, err: "this plugin is v1.2.3"},
+		{running: "built.example.com/gitbind-konnector:v1.2.2", options: built, want: built},
+		{running: "gitbind-konnector:v1.2.2", options: built, want: Options{}},
+		{running: "mirror.example.com:5000/team/gitbind-konnector:v1.2.3", options: built, want: Options{Registry: "mirror.example.com:5000/team"}},
+		{running: "mirror.example.com/gitbind-konnector@sha256:0123", options: built, want: Options{Registry: "mirror.example.com"}},
+		{running: "mirror.example.com/gitbind-konnector", options: built, want: Options{Registry: "mirror.example.com"}},
+		{running: "mirror.example.com/gitbind-konnector:latest", options: built, want: Options{Registry: "mirror.example.com"}},
+		{running: "mirror.example.com/gitbind-konnector:v1.2.2", options: given("another"), want: given("another")},
+		{running: "mirror.example.com/gitbind-konnector:v1.2.2", options: given(""), want: given("")},
+		{running: "mirror.example.com/ours:v1", options: built, err: "runs the image mirror.example.com/ours:v1"},
+		{running: "mirror.example.com/ours:v1", options: given("another"), want: given("another")},
+		{running: "mirror.example.com/ours:v1", options: Options{Image: "ours:v1"}, want: Options{Image: "ours:v1"}},
+		{running: "gitbind-konnector:v1.2.4-2-g0123456789", options: built, err: "gitbind-konnector:v1.2.4-2-g0123456789, and this plugin is v1.2.3"},
+		{running: "gitbind-konnector:v1.3.0", options: given("another"), err: "this plugin is v1.2.3"},
+		{running: "gitbind-konnector:v1.3.0", options: Options{Image: "gitbind-konnector:v1.3.0"}, err: "this plugin is v1.2.3"},
+		{running: "gitbind-konnector:v1.3.0", options: Options{Image: "gitbind-konnector:v1.2.3"}, want: Options{Image: "gitbind-konnector:v1.2.3"}},
 	} {
-		got, err := c.given.after(c.running, plugin)
+		got, err := c.options.after(c.running, plugin)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s: %v, want %s", c.running, err, c.err)
+				t.Errorf("%s, %+v: %v, want %s", c.running, c.options, err, c.err)
 			}
 			continue
 		}
-		if err != nil || got.Registry != c.registry {
-			t.Errorf("%s, %+v: from %q: %v", c.running, c.given, got.Registry, err)
+		if err != nil || got != c.want {
+			t.Errorf("%s, %+v: %+v, %v", c.running, c.options, got, err)
 		}
 	}
 }
@@ -117,14 +124,18 @@ func TestTheImageComesFromWhereTheClusterHasIt(t *testing.T) {
 func TestAPluginKeepsTheRegistryOfTheKonnectorThatRuns(t *testing.T) {
 	_, deployment := kinds(t, Options{Registry: "mirror.example.com"})
 	api := fakeapi.New(fakeapi.Builder().WithObjects(deployment))
-	var told []string
-	got, err := Options{}.Continue(t.Context(), &appcluster.Cluster{WithWatch: api}, func(line string) { told = append(told, line) })
-	if err != nil || got.Registry != "mirror.example.com" || len(told) != 1 {
-		t.Errorf("%+v, %q, %v", got, told, err)
-	}
-	for what, o := range map[string]Options{"an image that was named": {Image: "x"}, "no deployment": {NoDeployment: true}} {
-		if got, err := o.Continue(t.Context(), &appcluster.Cluster{WithWatch: api}, nil); err != nil || got != o {
-			t.Errorf("%s: %+v, %v", what, got, err)
+	for what, c := range map[string]struct {
+		given, want Options
+		told        int
+	}{
+		"nothing":       {Options{}, Options{Registry: "mirror.example.com"}, 1},
+		"an image":      {Options{Image: "x"}, Options{Image: "x"}, 0},
+		"no deployment": {Options{NoDeployment: true}, Options{NoDeployment: true}, 0},
+	} {
+		told := 0
+		got, err := c.given.Continue(t.Context(), &appcluster.Cluster{WithWatch: api}, func(string) { told++ })
+		if err != nil || got != c.want || told != c.told {
+			t.Errorf("%s: %+v, told %d times, %v", what, got, told, err)
 		}
 	}
 }

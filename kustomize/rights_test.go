@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -33,8 +34,12 @@ func (c cluster) user(t *testing.T, name string) kubernetes.Interface {
 func (c cluster) refuses(t *testing.T, policy, what string, try func(context.Context) error) {
 	t.Helper()
 	c.allows(t, what, func(ctx context.Context) error {
-		if err := try(ctx); err == nil || !strings.Contains(err.Error(), "'"+policy+"'") {
-			return fmt.Errorf("%s does not refuse it: %w", policy, err)
+		err := try(ctx)
+		switch {
+		case err == nil:
+			return fmt.Errorf("%s does not refuse it", policy)
+		case !strings.Contains(err.Error(), "'"+policy+"'"):
+			return fmt.Errorf("not %s refuses it: %w", policy, err)
 		}
 		return nil
 	})
@@ -84,6 +89,29 @@ func (c cluster) secrets(t *testing.T) {
 		return err
 	})
 
+	// As the garbage collector has them, and what may write Secrets and make none.
+	must(func() error {
+		_, err := c.client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "collector"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "update", "patch", "delete"}},
+		}}, metav1.CreateOptions{})
+		return err
+	}())
+	_, err = c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "collector"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collector"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "collector"}},
+	}, metav1.CreateOptions{})
+	must(err)
+	_, err = c.client.CoreV1().Secrets("gb-rights-team").Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "kept", Finalizers: []string{"example.org/kept"}, Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken,
+	}, metav1.CreateOptions{})
+	must(err)
+	patch := func(user, metadata string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := c.user(t, user).CoreV1().Secrets("gb-rights-team").Patch(ctx, "kept", types.MergePatchType, []byte(`{"metadata": `+metadata+`}`), metav1.PatchOptions{DryRun: dryRun})
+			return err
+		}
+	}
+
 	// By an apply, as the rights on names know no other way to create.
 	apply := func(user, namespace, name, tokenOf string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -116,6 +144,7 @@ func (c cluster) secrets(t *testing.T) {
 		"a tenant becomes another":                      create(tenant, "gb-rights-team", "any", "default"),
 		"with what was handed on, one is a controller":  apply("stranger", "kube-system", "gitbind-bridge", "clusterrole-aggregation-controller"),
 		"with what was handed on, one is the backend":   create("stranger", "gitbind-system", "any", "gitbind-backend"),
+		"a token is had of another":                     patch("collector", `{"annotations": {"`+corev1.ServiceAccountNameKey+`": "gitbind-tenant"}}`),
 		"with what was handed on, one writes elsewhere": apply("stranger", "default", "gitbind-bridge", ""),
 	} {
 		c.refuses(t, policy, what, try)
@@ -133,6 +162,7 @@ func (c cluster) secrets(t *testing.T) {
 		"the backend's other":                             apply(backend, "gb-rights", "gitbind-konnector", ""),
 		"the bridge's keys":                               create(bridge, "gitbind-system", "gitbind-bridge-encryption", ""),
 		"what goes with a claim":                          create(tenant, "gb-rights-team", "gitbind-bridge", ""),
+		"the end of a token":                              patch("collector", `{"finalizers": null}`),
 		"a token by who may ask for one":                  create("editor", "gb-rights", "any", "default"),
 		"a token by who may write Secrets everywhere":     func(ctx context.Context) error { return c.createToken(ctx, "gb-rights-team") },
 		"a Secret of such a name in anybody else's place": func(ctx context.Context) error { return c.createToken(ctx, "default") },

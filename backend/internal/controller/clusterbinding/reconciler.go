@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -77,7 +78,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			// What opens the backend went with the namespace.
 			cb.Name = req.Name
-			return r.later(r.endCredentials(ctx, &cb))
+			ended := r.endCredentials(ctx, &cb)
+			result, err := r.later(ended)
+			if ended != nil && err == nil {
+				// There is nothing left on which to report it.
+				log.FromContext(ctx).Info("Credentials of a cluster that is gone have not ended", "error", ended.Error())
+			}
+			return result, err
 		}
 		return ctrl.Result{}, err
 	}

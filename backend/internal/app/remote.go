@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -49,6 +50,10 @@ type kind struct {
 	host func(hostConfig) remoteHost
 	// page is where people find it.
 	page string
+	// pace is how often it is asked because of one cluster, over time: once in so long. Of the
+	// 5000 requests an hour that GitHub lets all clusters share, who pushes all the time has a
+	// seventh; of the 2000 a minute of gitlab.com a sixteenth.
+	pace time.Duration
 }
 
 // hostConfig is what a host is made with beside its options.
@@ -61,9 +66,9 @@ type hostConfig struct {
 
 func (o *remoteOptions) kinds() []kind {
 	return []kind{
-		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(c hostConfig) remoteHost { return o.gitea.host(c) }, o.gitea.url},
-		{"github", "--github-organization", o.github.organization != "", o.github.check, func(c hostConfig) remoteHost { return o.github.host(c) }, o.github.url + "/" + o.github.organization},
-		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(c hostConfig) remoteHost { return o.gitlab.host(c) }, o.gitlab.url},
+		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(c hostConfig) remoteHost { return o.gitea.host(c) }, o.gitea.url, 500 * time.Millisecond},
+		{"github", "--github-organization", o.github.organization != "", o.github.check, func(c hostConfig) remoteHost { return o.github.host(c) }, o.github.url + "/" + o.github.organization, 5 * time.Second},
+		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(c hostConfig) remoteHost { return o.gitlab.host(c) }, o.gitlab.url, 500 * time.Millisecond},
 	}
 }
 

@@ -43,8 +43,8 @@ type repositories struct {
 	// ready tells whether the host elsewhere is there, and may be a while ago.
 	ready  func(ctx context.Context) error
 	checks *review.Checks
-	// pace bounds how much the host elsewhere is asked because of each cluster.
-	pace githost.Pace
+	// pace bounds how much the host elsewhere is asked because of each cluster; nil for none.
+	pace *githost.Pace
 	// spare is what the host elsewhere lets the backend ask for.
 	spare *spare
 }
@@ -61,7 +61,8 @@ func newRepositories(ctx context.Context, o options, auth *access.Authenticator,
 	}
 	if r.kind != nil {
 		r.remote = r.kind.host(hostConfig{hooks: o.publicURL + r.kind.hooks(), observer: asked, log: log})
-		config.Upstream, config.Pace = r.remote, &r.pace
+		r.pace = &githost.Pace{Every: r.kind.pace}
+		config.Upstream, config.Pace = r.remote, r.pace
 	}
 	var err error
 	if r.local, err = embedded.New(ctx, config); err != nil {
@@ -165,7 +166,7 @@ func (r *repositories) connect(api *http.ServeMux, reviews *review.Service, log 
 	}
 	api.Handle("POST "+r.kind.hooks()+"{cluster}", r.remote.Webhook(log, r.look))
 	r.checks = review.NewChecks(reviews, r.remote, r.publish)
-	r.checks.Pace = &r.pace
+	r.checks.Pace = r.pace
 	reviews.Pulls = r.checks
 }
 

@@ -9,22 +9,21 @@ import (
 	"gitbind.dev/backend/internal/ratelimit"
 )
 
-const (
-	// paceEvery is how often a host elsewhere is asked because of one cluster over time, and
-	// paceBurst how many times at once: a backend that starts looks at all of some hundred open
-	// changes. Who pushes all the time has a seventh of the 5000 requests an hour that GitHub
-	// lets all clusters share.
-	paceEvery = 5 * time.Second
-	paceBurst = 300
-)
+// paceBurst is how often a host elsewhere is asked at once because of one cluster: a backend that
+// starts looks at all of some hundred open changes.
+const paceBurst = 300
 
 // Pace bounds how much a host elsewhere is asked because of what happens to each cluster. Each
-// request counts, and work that can wait does until the requests before it were not too many. The
-// zero value is ready, and nil has no bound.
-type Pace struct{ each ratelimit.Keyed }
+// request counts, and work that can wait does until the requests before it were not too many. Nil
+// has no bound.
+type Pace struct {
+	// Every is how long it takes until there may be another request, over time.
+	Every time.Duration
+	each  ratelimit.Keyed
+}
 
 func (p *Pace) of(cluster string) *rate.Limiter {
-	return p.each.Limiter(cluster, rate.Every(paceEvery), paceBurst)
+	return p.each.Limiter(cluster, rate.Every(p.Every), paceBurst)
 }
 
 // Wait is how long work for a cluster must wait that asks the host, 0 if it need not.
@@ -32,7 +31,7 @@ func (p *Pace) Wait(cluster string) time.Duration {
 	if p == nil {
 		return 0
 	}
-	return max(time.Duration((1-p.of(cluster).Tokens())*float64(paceEvery)), 0)
+	return max(time.Duration((1-p.of(cluster).Tokens())*float64(p.Every)), 0)
 }
 
 type paced struct{}

@@ -8,7 +8,8 @@ import (
 
 func TestAClusterHasAHostAskedSoOftenAndNoOtherWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p Pace
+		const every = 5 * time.Second
+		p := Pace{Every: every}
 		ctx := p.With(t.Context(), "a")
 		ask := func(n int) {
 			for range n {
@@ -25,16 +26,16 @@ func TestAClusterHasAHostAskedSoOftenAndNoOtherWaits(t *testing.T) {
 		is("one left", "a", 0)
 		// Nobody knows how many the last work takes.
 		ask(11)
-		is("ten too many", "a", 11*paceEvery)
+		is("ten too many", "a", 11*every)
 		is("another", "b", 0)
-		time.Sleep(11 * paceEvery)
+		time.Sleep(11 * every)
 		is("then", "a", 0)
 		ask(1)
-		is("and again", "a", paceEvery)
+		is("and again", "a", every)
 		CountRequest(t.Context()) // for no cluster
 		time.Sleep(24 * time.Hour)
 		ask(paceBurst)
-		is("after a day", "a", paceEvery)
+		is("after a day", "a", every)
 		is("another after a day", "b", 0)
 	})
 	var none *Pace

@@ -174,7 +174,10 @@ func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 	if err != nil {
 		return err
 	}
-	r := &round{pass: p, cluster: cluster, before: c.shown(cluster), now: map[string]told{}, proposed: map[string]string{}}
+	if p.proposed == nil {
+		p.proposed = map[string]string{}
+	}
+	r := &round{pass: p, cluster: cluster, before: c.shown(cluster), now: map[string]told{}}
 	c.judgeFrom(ctx, r, branches)
 	listed := map[string]bool{}
 	for _, branch := range branches {
@@ -194,11 +197,12 @@ func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 		}
 	}
 	c.show(cluster, r.now)
-	if p.moved && len(r.proposed) > 0 {
-		p.errs = append(p.errs, c.tell(ctx, cluster, r.proposed))
-	}
 	if p.from != "" {
 		return clusterqueue.ErrMore
+	}
+	// Once for all of them: the host lists each that there ever was.
+	if p.moved && len(p.proposed) > 0 {
+		p.errs = append(p.errs, c.tell(ctx, cluster, p.proposed))
 	}
 	c.lookAgain(cluster, r.now)
 	return errors.Join(append(p.errs, c.tellMerged(ctx, cluster))...)

@@ -192,7 +192,7 @@ func newCounting(t *testing.T, changes int) (*moving, *counting, *Checks) {
 	s := w.service(t, nil)
 	s.Git, s.Now = git, time.Now
 	c := NewChecks(s, host, func(string, restapi.RefEvent) {})
-	c.Pace = &githost.Pace{}
+	c.Pace = &githost.Pace{Every: 5 * time.Second}
 	return git, host, c
 }
 
@@ -237,6 +237,30 @@ func TestAClusterThatPushesAllTheTimeLeavesOthersTheRateLimit(t *testing.T) {
 			if wrong > 0 {
 				t.Errorf("%d changes of the cluster %s do not show what they are", wrong, cluster)
 			}
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// TestThePullRequestsOfAClusterAreListedOnceForAllOfItsChanges has more changes than are looked at
+// in one round.
+func TestThePullRequestsOfAClusterAreListedOnceForAllOfItsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		git, host, c := newCounting(t, 400)
+		name, email := contract.Identity("dora", cluster)
+		git.change.Commits = []githost.Commit{{Author: name, Email: email}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { c.Run(ctx) })
+		c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/changes/000"})
+		time.Sleep(4 * time.Hour)
+		synctest.Wait()
+		host.mu.Lock()
+		opened, listed := len(host.opened), host.listed
+		host.mu.Unlock()
+		if opened != 400 || listed != 1 {
+			t.Errorf("%d pull requests are opened, and they are listed %d times", opened, listed)
 		}
 		cancel()
 		running.Wait()

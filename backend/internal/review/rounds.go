@@ -29,6 +29,8 @@ type pass struct {
 	// slow says that a change could not be judged in time, and errs what else failed.
 	slow bool
 	errs []error
+	// proposed are heads of what a konnector has proposed, by branch.
+	proposed map[string]string
 }
 
 // look goes on with a cluster's pass, or begins one, when Pace lets it.
@@ -85,8 +87,6 @@ type round struct {
 	cluster string
 	// before is what changes have shown, and now what they show.
 	before, now map[string]told
-	// proposed are heads of what a konnector has proposed, by branch.
-	proposed map[string]string
 }
 
 // keep has a change show what it has shown.

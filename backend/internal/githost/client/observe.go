@@ -35,7 +35,8 @@ const (
 	Withheld Result = "withheld"
 )
 
-// observed counts the requests that an account sends, and tells of them.
+// observed counts the requests that an account sends, but for those whose answer was known, which
+// GitHub does not count either, and tells of all.
 type observed struct {
 	base     http.RoundTripper
 	account  string
@@ -43,8 +44,10 @@ type observed struct {
 }
 
 func (o *observed) RoundTrip(r *http.Request) (*http.Response, error) {
-	githost.CountRequest(r.Context())
 	answer, err := o.base.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusNotModified {
+		githost.CountRequest(r.Context())
+	}
 	if o.observer == nil {
 		return answer, err
 	}

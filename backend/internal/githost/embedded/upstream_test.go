@@ -244,7 +244,7 @@ func TestAClusterThatPushesAllTheTimeWaits(t *testing.T) {
 	t.Parallel()
 	from, host, _ := copyOf(t)
 	from.pages.Store(100)
-	host.cfg.Pace = &githost.Pace{}
+	host.cfg.Pace = &githost.Pace{Every: 5 * time.Second}
 	var later *clusterqueue.LaterError
 	looks := 0
 	for ; later == nil && looks < 10; looks++ {

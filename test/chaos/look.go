@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -74,6 +75,13 @@ func (d *developer) found(ctx context.Context, c *claim) (*unstructured.Unstruct
 	}
 	held := condition(u, "Held")
 	isHeld := held["status"] == "True" && isCurrent(held, u)
+	_, head, err := l.proposed(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	// It may say what it said at the snapshot, and the konnector has not looked at it since:
+	// it waits for a review only with what is proposed now.
+	awaitsReview := condition(u, "Committed")["reason"] == "AwaitingReview" && head != "" && proposedBy(u) == head
 	switch {
 	case isHeld && (held["reason"] != "Rejected" || u.GetDeletionTimestamp() != nil):
 		if err := l.decideHeld(ctx, c, u, file); err != nil {
@@ -82,23 +90,29 @@ func (d *developer) found(ctx context.Context, c *claim) (*unstructured.Unstruct
 		return nil, fmt.Errorf("%w: it is held: %v", errNotYet, held)
 	case u.GetDeletionTimestamp() != nil:
 		return nil, fmt.Errorf("%w: it is being deleted", errNotYet)
-	case file == nil && isHeld, file == nil && condition(u, "Committed")["reason"] == "AwaitingReview":
-		// It may say what it said at the snapshot, and the konnector has not looked at it since.
-		_, head, err := l.proposed(ctx, c)
-		isClosed := isHeld && strings.Contains(fmt.Sprint(held["message"]), "was closed")
-		if err == nil && head == "" && !isClosed {
-			err = fmt.Errorf("%w: it is said to be proposed, and nothing is", errNotYet)
-		}
-		return u, err
+	case file == nil && isHeld && head == "" && !strings.Contains(fmt.Sprint(held["message"]), "was closed"):
+		return nil, fmt.Errorf("%w: it is said to be rejected, and nothing is proposed", errNotYet)
+	case file == nil && (isHeld || awaitsReview):
+		return u, nil
 	case file == nil:
 		return nil, fmt.Errorf("%w: it has no file: its condition Committed is %v", errNotYet, condition(u, "Committed"))
 	case field(file, "size") != field(u, "size"):
 		return nil, fmt.Errorf("%w: its size is %q, and in the file %q", errNotYet, field(u, "size"), field(file, "size"))
-	case !c.both && !isHeld && condition(u, "Committed")["reason"] != "AwaitingReview" && !sameSpec(file, u):
+	case !c.both && !isHeld && !awaitsReview && !sameSpec(file, u):
 		// Who deletes it now has not seen what main says.
 		return nil, fmt.Errorf("%w: its spec is %v, and in the file %v", errNotYet, u.Object["spec"], file.Object["spec"])
 	}
 	return u, nil
+}
+
+// proposedBy is the commit that the konnector has proposed of an object, as the object says,
+// "" for none.
+func proposedBy(u *unstructured.Unstructured) string {
+	var proposal struct{ Commit string }
+	if json.Unmarshal([]byte(u.GetAnnotations()[v1alpha1.ProposalAnnotation]), &proposal) != nil {
+		return ""
+	}
+	return proposal.Commit
 }
 
 // sameSpec reports whether two objects have the same spec in JSON.

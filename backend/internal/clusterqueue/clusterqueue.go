@@ -14,11 +14,8 @@ import (
 // maxTries is how often work that fails is tried again, within some seconds.
 const maxTries = 10
 
-// ErrMore says that there is more work for a cluster: it is done after what waits for others,
-// and nothing has failed.
-var ErrMore = errors.New("there is more to do")
-
-// LaterError says that a cluster's work is to be done after so long, and nothing has failed.
+// LaterError says that there is more work for a cluster, and nothing has failed: it is done after
+// so long, and where that is none, after what waits for others.
 type LaterError struct{ After time.Duration }
 
 func (e *LaterError) Error() string { return "it is done after " + e.After.String() }
@@ -31,8 +28,7 @@ type Queue struct {
 }
 
 // New is a queue for so many workers. Do does a cluster's work, and says itself what
-// went wrong: the error only has it tried again, or gone on with if it is ErrMore or a
-// LaterError.
+// went wrong: the error only has it tried again, or gone on with if it is a LaterError.
 func New(workers int, do func(ctx context.Context, cluster string) error) *Queue {
 	return &Queue{workers: workers, do: do, queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
 }
@@ -67,8 +63,6 @@ func (q *Queue) next(ctx context.Context) bool {
 	switch err := q.do(ctx, cluster); {
 	case errors.As(err, &later):
 		q.queue.AddAfter(cluster, later.After)
-	case errors.Is(err, ErrMore):
-		q.queue.Add(cluster)
 	case err == nil || q.queue.NumRequeues(cluster) >= maxTries:
 		q.queue.Forget(cluster)
 	default:

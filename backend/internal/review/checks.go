@@ -165,7 +165,7 @@ func (c *Checks) later(cluster, binding string) {
 func (c *Checks) Run(ctx context.Context) { c.moved.Run(ctx) }
 
 // check has the head of each change of a cluster show what is known now, in a round of a pass,
-// and is a clusterqueue.ErrMore if there are others to look at. Where no branch moved, the host
+// and is a clusterqueue.LaterError if there are others to look at. Where no branch moved, the host
 // is told no other numbers, and not asked for pull requests: it tells of these itself.
 func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 	c.beginJudging(cluster)
@@ -198,7 +198,7 @@ func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 	}
 	c.show(cluster, r.now)
 	if p.from != "" {
-		return clusterqueue.ErrMore
+		return &clusterqueue.LaterError{}
 	}
 	// Once for all of them: the host lists each that there ever was.
 	if p.moved && len(p.proposed) > 0 {

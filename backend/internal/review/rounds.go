@@ -42,7 +42,7 @@ func (c *Checks) look(ctx context.Context, cluster string) error {
 	p := c.passOf(cluster)
 	continued := p.from != ""
 	err := c.check(ctx, cluster, p)
-	if errors.Is(err, clusterqueue.ErrMore) {
+	if errors.As(err, new(*clusterqueue.LaterError)) {
 		return err
 	}
 	c.endPass(cluster, p, continued, err)

@@ -113,17 +113,14 @@ func (c *Checks) judgeFrom(ctx context.Context, r *round, branches []string) {
 			r.keep(branch)
 			continue
 		}
-		if !first && c.Pace.Wait(r.cluster) > 0 {
-			r.from = branch
-			r.keep(branch)
-			continue
-		}
-		err := ctx.Err()
-		if err == nil || first {
+		isOver := !first && (ctx.Err() != nil || c.Pace.Wait(r.cluster) > 0)
+		var err error
+		if !isOver {
 			err = c.judgeOne(ctx, r, branch)
+			// What failed then was not its fault. One that takes a whole round is not tried again.
+			isOver = err != nil && ctx.Err() != nil && !first
 		}
-		if err != nil && ctx.Err() != nil && !first {
-			// It was not its fault. One that takes a whole round is not tried again.
+		if isOver {
 			r.from = branch
 			r.keep(branch)
 			continue

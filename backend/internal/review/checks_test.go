@@ -193,6 +193,9 @@ func newCounting(t *testing.T, changes int) (*moving, *counting, *Checks) {
 	s.Git, s.Now = git, time.Now
 	c := NewChecks(s, host, func(string, restapi.RefEvent) {})
 	c.Pace = &githost.Pace{Every: 5 * time.Second}
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(t.Context()) })
+	t.Cleanup(running.Wait)
 	return git, host, c
 }
 
@@ -201,9 +204,6 @@ func newCounting(t *testing.T, changes int) (*moving, *counting, *Checks) {
 func TestAClusterThatPushesAllTheTimeLeavesOthersTheRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		git, host, c := newCounting(t, 400)
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx) })
 		push := func(cluster string) {
 			git.mu.Lock()
 			git.heads[cluster] = fmt.Sprintf("%040x", time.Now().UnixNano())
@@ -238,8 +238,6 @@ func TestAClusterThatPushesAllTheTimeLeavesOthersTheRateLimit(t *testing.T) {
 				t.Errorf("%d changes of the cluster %s do not show what they are", wrong, cluster)
 			}
 		}
-		cancel()
-		running.Wait()
 	})
 }
 
@@ -250,9 +248,6 @@ func TestThePullRequestsOfAClusterAreListedOnceForAllOfItsChanges(t *testing.T) 
 		git, host, c := newCounting(t, 400)
 		name, email := contract.Identity("dora", cluster)
 		git.change.Commits = []githost.Commit{{Author: name, Email: email}}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx) })
 		c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/changes/000"})
 		time.Sleep(4 * time.Hour)
 		synctest.Wait()
@@ -262,8 +257,6 @@ func TestThePullRequestsOfAClusterAreListedOnceForAllOfItsChanges(t *testing.T) 
 		if opened != 400 || listed != 1 {
 			t.Errorf("%d pull requests are opened, and they are listed %d times", opened, listed)
 		}
-		cancel()
-		running.Wait()
 	})
 }
 
@@ -284,9 +277,6 @@ func TestAKonnectorThatAsksIsToldWhatIsKnownWhileItsClusterWaits(t *testing.T) {
 		is("while it waits", 1)
 		time.Sleep(time.Hour)
 		is("later", 2)
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		c.Run(ended) // ends the queue
 	})
 }
 

@@ -23,7 +23,7 @@ const timeout = 30 * time.Second
 // is each request until that ends; see ForCredentials.
 func New(base, account string, observer Observer) *http.Client {
 	sent := &observed{http.DefaultTransport.(*http.Transport).Clone(), account, observer}
-	host := &limited{base: &known{base: sent}, now: time.Now, until: map[bool]time.Time{}, withheld: func() {
+	host := &limited{base: &known{base: sent}, now: time.Now, withheld: func() {
 		if observer != nil {
 			observer.Asked(account, Withheld)
 		}
@@ -65,17 +65,21 @@ type limited struct {
 	withheld func()
 
 	mu sync.Mutex
-	// until is when the host is to be asked again, by whether that is ForCredentials.
-	until map[bool]time.Time
+	// untilOthers is when the host is to be asked again, and untilCredentials that for requests
+	// ForCredentials.
+	untilOthers, untilCredentials time.Time
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != l.scheme || r.URL.Host != l.name {
 		return nil, fmt.Errorf("%s://%s is not the Git host %s://%s: it gets no credential", r.URL.Scheme, r.URL.Host, l.scheme, l.name)
 	}
-	_, credentials := r.Context().Value(forCredentials{}).(bool)
+	limited := &l.untilOthers
+	if r.Context().Value(forCredentials{}) != nil {
+		limited = &l.untilCredentials
+	}
 	l.mu.Lock()
-	until := l.until[credentials]
+	until := *limited
 	l.mu.Unlock()
 	if l.now().Before(until) {
 		l.withheld()
@@ -88,7 +92,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if until, ok := limit(answer, l.now()); ok {
 		answer.Body.Close()
 		l.mu.Lock()
-		l.until[credentials] = until
+		*limited = until
 		l.mu.Unlock()
 		return nil, &githost.RateLimitError{Until: until}
 	}

@@ -118,7 +118,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) later(err error) (ctrl.Result, error) {
 	var limit *githost.RateLimitError
 	var often *githost.TooOftenError
-	var taken *githost.AccountTakenError
 	// Not all clusters at once.
 	at := func(t time.Time) time.Duration { return wait.Jitter(max(t.Sub(r.Now()), time.Second), 0.2) }
 	switch {
@@ -126,12 +125,11 @@ func (r *Reconciler) later(err error) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: at(limit.Until)}, nil
 	case errors.As(err, &often):
 		return ctrl.Result{RequeueAfter: at(often.Until)}, nil
-	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook), errors.As(err, &taken):
-		// Reported, and not watched. To ask a host elsewhere costs of its rate limit.
+	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook), errors.As(err, new(*githost.AccountTakenError)):
+		// Said, and not watched. To ask a host elsewhere costs of its rate limit.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	case errors.Is(err, errTaken), errors.Is(err, errRepositoryGone):
-		// Reported; it takes somebody else to change it, and not all of that
-		// is watched.
+		// Said; it takes somebody else to change it, and not all of that is watched.
 		return ctrl.Result{RequeueAfter: 15 * time.Second}, nil
 	}
 	return ctrl.Result{}, err

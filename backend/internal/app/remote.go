@@ -66,9 +66,21 @@ type hostConfig struct {
 
 func (o *remoteOptions) kinds() []kind {
 	return []kind{
-		{"gitea", "--gitea-url", o.gitea.url != "", o.gitea.check, func(c hostConfig) remoteHost { return o.gitea.host(c) }, o.gitea.url, 500 * time.Millisecond},
-		{"github", "--github-organization", o.github.organization != "", o.github.check, func(c hostConfig) remoteHost { return o.github.host(c) }, o.github.url + "/" + o.github.organization, 5 * time.Second},
-		{"gitlab", "--gitlab-url", o.gitlab.url != "", o.gitlab.check, func(c hostConfig) remoteHost { return o.gitlab.host(c) }, o.gitlab.url, 500 * time.Millisecond},
+		{
+			name: "gitea", flag: "--gitea-url", chosen: o.gitea.url != "", check: o.gitea.check,
+			host: func(c hostConfig) remoteHost { return o.gitea.host(c) },
+			page: o.gitea.url, pace: 500 * time.Millisecond,
+		},
+		{
+			name: "github", flag: "--github-organization", chosen: o.github.organization != "", check: o.github.check,
+			host: func(c hostConfig) remoteHost { return o.github.host(c) },
+			page: o.github.url + "/" + o.github.organization, pace: 5 * time.Second,
+		},
+		{
+			name: "gitlab", flag: "--gitlab-url", chosen: o.gitlab.url != "", check: o.gitlab.check,
+			host: func(c hostConfig) remoteHost { return o.gitlab.host(c) },
+			page: o.gitlab.url, pace: 500 * time.Millisecond,
+		},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // That is acted on once, when main is there; the same words count again only
 // after they were taken away in between.
 func (r *Repository) ApproveMain(ctx context.Context, words string) error {
-	if last := r.Lineage.last.Load(); last.verdict.IsHeld() && words == approvable(last.head) && words != r.Checkpoints.get().Approved.Main {
+	if last := r.Lineage.last.Load(); last.verdict.IsHeld() && r.Checkpoints.get().isNewApproval(last.head, words) {
 		// What is approved is the repository as it is, of which main may be all that was seen.
 		if _, err := r.Remote.Status.Fetch(ctx); err != nil && store.LastingLimit(err) == nil {
 			return fmt.Errorf("look at status again: %w", err)
@@ -31,7 +31,7 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 	}
 	status := r.Remote.Status.Snapshot()
 	foreign := r.status.judge(status) != ""
-	if words == "" || words == c.Approved.Main || words != approvable(head) || !rewritten && !foreign {
+	if !c.isNewApproval(head, words) || !rewritten && !foreign {
 		return nil
 	}
 	now := r.status.observed(status).Observed
@@ -54,6 +54,11 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 	r.tell.stateChanged()
 	r.Wake()
 	return nil
+}
+
+// isNewApproval reports whether words approve a head of main, and were not acted on yet.
+func (c Checkpoint) isNewApproval(head store.Hash, words string) bool {
+	return words == approvable(head) && words != c.Approved.Main
 }
 
 // Approve takes what a person wrote as the commit whose removals are right. It must be

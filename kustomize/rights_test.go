@@ -69,21 +69,10 @@ func (c cluster) secrets(t *testing.T) {
 		_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		must(err)
 	}
-	_, err := c.client.RbacV1().RoleBindings("gb-rights-team").Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "inputs"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gitbind:claim-inputs"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "gb-rights", Name: "gitbind-tenant"}},
-	}, metav1.CreateOptions{})
-	must(err)
+	must(bind(t.Context(), c.client, "gb-rights-team", "inputs", rbacv1.RoleRef{Kind: "ClusterRole", Name: "gitbind:claim-inputs"}, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "gb-rights", Name: "gitbind-tenant"}))
 	// What they have they can hand on.
-	stranger := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "stranger"}}
-	_, err = c.user(t, backend).RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "handed-on"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "gitbind-backend"}, Subjects: stranger,
-	}, metav1.CreateOptions{})
-	must(err)
-	_, err = c.user(t, bridge).RbacV1().RoleBindings("gitbind-system").Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "handed-on"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "gitbind-gitbridge"}, Subjects: stranger,
-	}, metav1.CreateOptions{})
-	must(err)
+	must(bind(t.Context(), c.user(t, backend), "", "handed-on", rbacv1.RoleRef{Kind: "ClusterRole", Name: "gitbind-backend"}, user("stranger")))
+	must(bind(t.Context(), c.user(t, bridge), "gitbind-system", "handed-on", rbacv1.RoleRef{Kind: "Role", Name: "gitbind-gitbridge"}, user("stranger")))
 	c.allows(t, "what was handed on", func(ctx context.Context) error {
 		_, err := c.user(t, "stranger").CoreV1().Secrets("gitbind-system").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "any"}}, metav1.CreateOptions{DryRun: dryRun})
 		return err
@@ -96,12 +85,8 @@ func (c cluster) secrets(t *testing.T) {
 		}}, metav1.CreateOptions{})
 		return err
 	}())
-	_, err = c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "collector"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collector"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "collector"}},
-	}, metav1.CreateOptions{})
-	must(err)
-	_, err = c.client.CoreV1().Secrets("gb-rights-team").Create(t.Context(), &corev1.Secret{
+	must(bind(t.Context(), c.client, "", "collector", rbacv1.RoleRef{Kind: "ClusterRole", Name: "collector"}, user("collector")))
+	_, err := c.client.CoreV1().Secrets("gb-rights-team").Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "kept", Finalizers: []string{"example.org/kept"}, Annotations: map[string]string{corev1.ServiceAccountNameKey: "default"}}, Type: corev1.SecretTypeServiceAccountToken,
 	}, metav1.CreateOptions{})
 	must(err)
@@ -150,13 +135,7 @@ func (c cluster) secrets(t *testing.T) {
 		c.refuses(t, policy, what, try)
 	}
 
-	must(func() error {
-		_, err := c.client.RbacV1().RoleBindings("gb-rights").Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "admin"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "editor"}},
-		}, metav1.CreateOptions{})
-		return err
-	}())
+	must(bind(t.Context(), c.client, "gb-rights", "admin", rbacv1.RoleRef{Kind: "ClusterRole", Name: "edit"}, user("editor")))
 	for what, try := range map[string]func(context.Context) error{
 		"the backend's own":                               apply(backend, "gb-rights", "gitbind-bridge", ""),
 		"the backend's other":                             apply(backend, "gb-rights", "gitbind-konnector", ""),
@@ -169,6 +148,22 @@ func (c cluster) secrets(t *testing.T) {
 	} {
 		c.allows(t, what, try)
 	}
+}
+
+func user(name string) rbacv1.Subject {
+	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
+}
+
+// bind gives a subject a role, in a namespace or, for "", everywhere.
+func bind(ctx context.Context, as kubernetes.Interface, namespace, name string, role rbacv1.RoleRef, subject rbacv1.Subject) error {
+	meta, subjects := metav1.ObjectMeta{Name: name}, []rbacv1.Subject{subject}
+	role.APIGroup = rbacv1.GroupName
+	if namespace == "" {
+		_, err := as.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: subjects}, metav1.CreateOptions{})
+		return err
+	}
+	_, err := as.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: subjects}, metav1.CreateOptions{})
+	return err
 }
 
 // createToken creates, as the cluster's administrator, a Secret with a ServiceAccount's token.
@@ -196,11 +191,7 @@ func (c cluster) roles(t *testing.T) {
 		}}, metav1.CreateOptions{})
 		must(err)
 	}
-	_, err := c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "gitbind-system", Name: "konnector"}},
-	}, metav1.CreateOptions{})
-	must(err)
+	must(bind(t.Context(), c.client, "", name, rbacv1.RoleRef{Kind: "ClusterRole", Name: name}, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "gitbind-system", Name: "konnector"}))
 
 	konnector := c.user(t, "system:serviceaccount:gitbind-system:konnector").RbacV1()
 	// As a dry run: the garbage collector deletes what an owner has that does not exist.

@@ -45,7 +45,10 @@ type Input struct {
 	Approval
 	// Connection and ClusterBinding limit it to one, by name.
 	Connection, ClusterBinding string
-	Yes, DryRun                bool
+	// CABundle, in PEM, is trusted at the Git host of a control plane beside the system's
+	// certificates.
+	CABundle    []byte
+	Yes, DryRun bool
 	Format                     output.Format
 	// Timeout of the wait for the agent; no wait when 0.
 	Timeout time.Duration
@@ -180,10 +183,15 @@ func (in Input) choose(all []*holder) ([]chosen, error) {
 		}
 		out = append(out, of...)
 	}
-	if len(out) == 0 {
-		return nil, errors.New("nothing waits for that: kubectl gitbind approve lists what does")
+	if len(out) > 0 {
+		return out, nil
 	}
-	return out, nil
+	for _, h := range all {
+		if h.Note != "" {
+			return nil, fmt.Errorf("nothing that could be seen waits for that: %s: %s", h.Holder, h.Note)
+		}
+	}
+	return nil, errors.New("nothing waits for that: kubectl gitbind approve lists what does")
 }
 
 // of is the part of an approval that is about one holder.

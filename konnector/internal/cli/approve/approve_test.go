@@ -2,12 +2,18 @@ package approve
 
 import (
 	"bytes"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/store"
 )
 
 const (
@@ -61,6 +67,7 @@ func TestAnApprovalIsForOneRepository(t *testing.T) {
 		{"lost", Approval{RecreateEmpty: []string{path}}, []*holder{lost("a")}, "a", ""},
 		{"the same path lost in two clusters", Approval{RecreateEmpty: []string{path}}, []*holder{lost("a"), lost("b")}, "", "choose one with --cluster"},
 		{"all lost, by folder", Approval{RecreateEmpty: []string{"bindings/databases.example.com"}}, []*holder{all("a")}, "a", ""},
+		{"what cannot be seen", Approval{RecreateEmpty: []string{path}}, []*holder{fine, {kind: "ClusterBinding", Name: "a", Note: "no host"}}, "", "nothing that could be seen waits for that: : no host"},
 		{"a path that is not lost", Approval{RecreateEmpty: []string{other}}, []*holder{lost("a")}, "", "nothing waits for that"},
 	} {
 		got, err := Input{Approval: c.a}.choose(c.all)
@@ -74,6 +81,24 @@ func TestAnApprovalIsForOneRepository(t *testing.T) {
 		case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 			t.Errorf("%s: %v, %v", c.what, names, err)
 		}
+	}
+}
+
+func TestTheGitHostOfAControlPlaneMayHaveAnAuthorityOfItsOwn(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	secret := map[string][]byte{corev1.BasicAuthUsernameKey: []byte("bridge"), corev1.BasicAuthPasswordKey: []byte("any")}
+	read := func(bundle []byte) error {
+		_, _, err := Input{CABundle: bundle}.read(t.Context(), server.URL+"/git/k3x9d2abqw.git", secret)
+		return withAdvice(err)
+	}
+	if err := read(nil); err == nil || !strings.Contains(err.Error(), "--ca-file FILE") {
+		t.Errorf("it is not trusted: %v", err)
+	}
+	trusted := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := read(trusted); !errors.Is(err, store.ErrRepositoryNotFound) || strings.Contains(err.Error(), "--ca-file") {
+		t.Errorf("it is trusted, and has no such repository: %v", err)
 	}
 }
 

@@ -26,7 +26,8 @@ approval; a removal that was approved in the app cluster is not asked for again.
 
 An approval names the commit that was looked at, so that it is for nothing that
 comes later. Whatever is about to be deleted, or recreated empty, is listed by
-name before you are asked.
+name before you are asked. On a control plane the names are read from the
+repository, with the Secret gitbind-bridge of the cluster's namespace.
 
 As JSON and YAML it is {"holders": [...]}, each with holder, name, and what waits:
 main, removals, schema, lost.`,
@@ -54,6 +55,7 @@ main, removals, schema, lost.`,
 	fs.StringSliceVar(&in.RecreateEmpty, "recreate-empty", nil, "recreate the lost service of this path on main, or all in a folder; they will be empty")
 	fs.StringVar(&in.Connection, "connection", "", "only this Connection, by name")
 	fs.StringVar(&in.ClusterBinding, "cluster", "", "only this ClusterBinding, by name (the cluster's id)")
+	c.CAFile(&in.CABundle, "on a control plane: trust the certificates in this PEM file, beside the system's, at the Git host")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
 	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be approved, and change nothing")
 	c.Output(&in.Format, output.Table, output.JSON, output.YAML)

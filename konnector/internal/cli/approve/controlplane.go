@@ -2,6 +2,8 @@ package approve
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/gitstore"
+	"gitbind.dev/konnector/internal/cli/signin"
 )
 
 // Reasons of the condition Synced for which main waits for an approval, and those
@@ -86,14 +89,33 @@ func (in Input) fetch(ctx context.Context, cb *v1alpha1.ClusterBinding) (status,
 	if err := in.Cluster.Get(ctx, key, &secret); err != nil {
 		return nil, nil, fmt.Errorf("read the Secret %s: %w", key, err)
 	}
+	status, main, err = in.read(ctx, cb.Status.Repository.URL, secret.Data)
+	return status, main, withAdvice(err)
+}
+
+// withAdvice says what to do where the Git host's certificate is not trusted.
+func withAdvice(err error) error {
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return fmt.Errorf("%w: if the authority is one of your own, give its certificate as --ca-file FILE", err)
+	}
+	return err
+}
+
+// read reads a repository with what a Secret has.
+func (in Input) read(ctx context.Context, url string, secret map[string][]byte) (status, main *store.Snapshot, err error) {
+	roots, err := signin.Pool(in.CABundle)
+	if err != nil {
+		return nil, nil, err
+	}
 	repo, err := gitstore.Open(gitstore.Options{
-		URL: cb.Status.Repository.URL,
+		URL:     url,
+		RootCAs: roots,
 		Credentials: func(context.Context) (string, string, error) {
-			user, password := v1alpha1.GitCredential(secret.Data)
+			user, password := v1alpha1.GitCredential(secret)
 			return user, password, nil
 		},
 		SSH: func(context.Context) ([]byte, []byte, error) {
-			privateKey, knownHosts := v1alpha1.SSHCredential(secret.Data)
+			privateKey, knownHosts := v1alpha1.SSHCredential(secret)
 			return privateKey, knownHosts, nil
 		},
 	})

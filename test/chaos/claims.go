@@ -85,6 +85,8 @@ type claim struct {
 	there bool
 	// uid is that of the object in the app cluster.
 	uid string
+	// isReleased says that a person who looked let its object go: another one is made of the file.
+	isReleased bool
 	// both says that people change it on both sides.
 	both bool
 	// size is in the spec from the begin.

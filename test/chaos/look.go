@@ -39,6 +39,7 @@ func (d *developer) look(run context.Context, c *claim) {
 	began := time.Now()
 	l := d.looker
 	sleep(run, time.Until(l.to.Add(late)))
+	c.isReleased = false
 	var u *unstructured.Unstructured
 	if !d.try(run, c, "it is seen what became of it when the cluster was restored", func(ctx context.Context) (err error) {
 		u, err = d.found(ctx, c)
@@ -54,6 +55,9 @@ func (d *developer) look(run context.Context, c *claim) {
 	}
 	e.Life, e.Note = c.life, c.uid
 	d.journal.write(e)
+	if u != nil && c.isReleased {
+		d.journal.noteFields(c, u)
+	}
 	l.seen(c.key())
 }
 
@@ -132,6 +136,7 @@ func (l *looker) decideHeld(ctx context.Context, c *claim, u, file *unstructured
 		}
 		l.reviewer.journal.note("%s: after the restore it is held: %v: a person takes %s", c.key(), condition(u, "Held"), take)
 		if take == "release" {
+			c.isReleased = true
 			l.deliveries.release(string(u.GetUID()))
 		}
 		return l.resolve(ctx, c, take)

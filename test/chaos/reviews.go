@@ -197,11 +197,16 @@ func (p *proposer) noteNew(run context.Context, c *claim) {
 		if file == nil {
 			return errors.New("there is no file")
 		}
-		for _, name := range c.api.cluster {
-			p.journal.write(Entry{Sent: time.Now(), Side: Cluster, Op: Edit, Claim: c.key(), Life: c.life, Field: name, Value: field(file, name), Outcome: Accepted, Note: "as main says"})
-		}
+		p.journal.noteFields(c, file)
 		return nil
 	})
+}
+
+// noteFields writes down that what people set in the cluster is now as main says.
+func (j *Journal) noteFields(c *claim, file *unstructured.Unstructured) {
+	for _, name := range c.api.cluster {
+		j.write(Entry{Sent: time.Now(), Side: Cluster, Op: Edit, Claim: c.key(), Life: c.life, Field: name, Value: field(file, name), Outcome: Accepted, Note: "as main says"})
+	}
 }
 
 // takeBack makes an object say again what main says.

@@ -134,8 +134,11 @@ func (c cluster) components(t *testing.T) {
 		{"GitLab", []string{"gitlab"}, ownGitLab, []string{
 			"- --gitlab-url=$(GITLAB_URL)\n", "- --gitlab-group=$(GITLAB_GROUP)\n", "- --gitlab-token-file=/etc/gitlab/token\n", "gitlabGroup: company/services\n", "secretName: gitbind-gitlab\n",
 		}, "--gitea-url"},
-		{"all", []string{"gitea", "issuer-ca", "backend-ca", "tls"}, ownCertificates + ownGitea, []string{
-			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --gitea-url=$(GITEA_URL)\n",
+		{"an own authority for the Git host", []string{"git-host-ca"}, ownCertificates, []string{
+			"value: /etc/gitbind-git-host-ca/ca.crt\n", "- mountPath: /etc/gitbind-git-host-ca\n", "name: gitbind-ca-",
+		}, "--ca-file"},
+		{"all", []string{"gitea", "git-host-ca", "issuer-ca", "backend-ca", "tls"}, ownCertificates + ownGitea, []string{
+			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "value: /etc/gitbind-git-host-ca/ca.crt\n", "- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --gitea-url=$(GITEA_URL)\n",
 		}, "--insecure-listen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -93,7 +93,10 @@ const (
 	maxPushes  = 64
 	maxFetches = 256
 
-	objectCacheSize = 2 << 20
+	// cacheOfEach bounds the cache of a repository, and cacheOfAll those of all together, in
+	// bytes.
+	cacheOfEach = 2 << 20
+	cacheOfAll  = 64 << 20
 )
 
 // Host is the embedded Git host. It is an http.Handler for everything below
@@ -112,6 +115,7 @@ type Host struct {
 	repackBackoff, collectBackoff workqueue.TypedRateLimiter[string]
 
 	extents *extents
+	caches  *caches
 	recent  *recent
 	// copies is nil without Upstream.
 	copies *copies
@@ -170,6 +174,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		repackBackoff:  newRepackBackoff(),
 		collectBackoff: newRepackBackoff(),
 		extents:        &extents{},
+		caches:         newCaches(cacheOfAll, cacheOfEach),
 		recent:         newRecent(),
 		rates:          &workRates{limit: rate.Limit(cfg.MaxWork), burst: workBurst},
 		memory:         memory.NewBudget(pushMemory),
@@ -292,7 +297,7 @@ func (h *Host) open(id string) *repository {
 		dir:     filepath.Join(h.git.dir, id+".git"),
 		git:     h.git,
 		turn:    make(chan struct{}, 1),
-		objects: newCache(objectCacheSize),
+		objects: h.caches.open(),
 		extents: h.extents,
 	}
 }

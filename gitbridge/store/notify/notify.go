@@ -33,8 +33,8 @@ type Options struct {
 	// Credentials gives the HTTP basic credential; asked at every connection, and for
 	// announcements when it was refused.
 	Credentials func(ctx context.Context) (user, password string, err error)
-	// Client makes the requests. It must have no overall timeout. Default: one
-	// of its own.
+	// Client makes the requests, and follows no redirects. It must have no overall
+	// timeout. Default: one of its own.
 	Client *http.Client
 	// RootCAs are whom the default Client trusts; nil for the system's.
 	RootCAs *x509.CertPool
@@ -83,6 +83,10 @@ func Listen(ctx context.Context, o Options) {
 		o.Client = &http.Client{Transport: t}
 		defer t.CloseIdleConnections()
 	}
+	client := *o.Client
+	// A redirect would take the credential elsewhere.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.Client = &client
 	if o.Announcements != nil {
 		var announcing sync.WaitGroup
 		defer announcing.Wait()

@@ -136,6 +136,38 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestNoRedirectTakesTheCredentialElsewhere goes to the same host name, to all ports and schemes of
+// which net/http would send it.
+func TestNoRedirectTakesTheCredentialElsewhere(t *testing.T) {
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			elsewhere := serve(t, func(_ http.ResponseWriter, r *http.Request, _ func()) {
+				_, password, _ := r.BasicAuth()
+				t.Errorf("%s %s with password %q", r.Method, r.URL, password)
+			})
+			requests := make(chan string, 100)
+			url := serve(t, func(w http.ResponseWriter, r *http.Request, _ func()) {
+				requests <- r.Method
+				http.Redirect(w, r, elsewhere+r.URL.RequestURI(), status)
+			})
+			a := AnnouncementsFor(url, "https://git.example.org/k3x.git")
+			_, errs := listen(t, Options{URL: url, ClusterID: "k3x", Announcements: a, Credentials: func(context.Context) (string, string, error) {
+				return "konnector", "secret", nil
+			}})
+			if got, want := next(t, errs), fmt.Sprintf("the backend answered %d", status); !strings.Contains(got, want) {
+				t.Errorf("error %q, want %q", got, want)
+			}
+			// The second is told after the answer to the first.
+			for _, head := range []store.Hash{"m1", "m2"} {
+				a.Add("main", head)
+				for next(t, requests) != http.MethodPost {
+				}
+			}
+		})
+	}
+}
+
 func TestACertificateIsTrustedOnlyByWhomItIsNamedTo(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -137,7 +137,7 @@ func (b *backend) api() (http.Handler, error) {
 		Client: b.cluster.GetClient(), Live: b.cluster.GetAPIReader(), Requests: asked, People: b.issuers, Host: b.git.Host, Accounts: b.git.accounts,
 		Info:        restapi.Info{Version: version.String(), Issuer: first.URL(), ClientID: first.ClientID(), Scopes: scopes},
 		MaxClusters: b.limits.clusters, Shards: b.shards, IsShardFree: b.cluster.shards.IsFree,
-		Keys: b.keys, Konnectors: konnectors, KonnectorSeen: b.auth.KonnectorSeen, Copies: b.alive, Log: b.log,
+		Keys: b.keys, Konnectors: konnectors, KonnectorSeen: b.auth.KonnectorSeen, Began: time.Now(), Copies: b.alive, Log: b.log,
 	}
 	people.Mount(api)
 	reviews := &review.Service{

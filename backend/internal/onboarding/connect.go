@@ -273,12 +273,18 @@ func (s *Service) describe(cb *v1alpha1.ClusterBinding) restapi.Cluster {
 	if connected := meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionConnected); connected != nil {
 		c.Connected = string(connected.Status)
 	}
-	seen := s.KonnectorSeen(cb.Name)
-	if at := cb.Status.LastSeen; at != nil && at.After(seen) {
-		seen = at.Time
-	}
-	if !seen.IsZero() {
+	if seen := s.lastSeen(cb); !seen.IsZero() {
 		c.LastSeen = ptr.To(seen.UTC().Truncate(time.Second))
 	}
 	return c
+}
+
+// lastSeen is when a cluster's konnector was here last, zero when that is not known. What a clock
+// has written that was ahead does not count.
+func (s *Service) lastSeen(cb *v1alpha1.ClusterBinding) time.Time {
+	seen := s.KonnectorSeen(cb.Name)
+	if at := cb.Status.LastSeen; at != nil && at.After(seen) && !at.After(s.now()) {
+		seen = at.Time
+	}
+	return seen
 }

@@ -46,6 +46,8 @@ type Service struct {
 	// KonnectorSeen is when a cluster's konnector was here last; zero when that
 	// is not known.
 	KonnectorSeen func(cluster string) time.Time
+	// Began is since when konnectors are seen: when this process began.
+	Began time.Time
 	// Copies are told of konnectors' heartbeats.
 	Copies *copies.Clusters
 	Log    *slog.Logger

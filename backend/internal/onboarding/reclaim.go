@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
@@ -33,9 +35,14 @@ func (s *Service) reclaim(ctx context.Context, own []v1alpha1.ClusterBinding, in
 	if err := hasNone(own, in.clusterUID); err != nil {
 		return nil, err
 	}
-	if ago := s.now().Sub(s.KonnectorSeen(cb.Name)); ago < unseen && !in.force {
-		return nil, refusal.New(refusal.Conflict, "the konnector of cluster %s (%s) was here %s ago: it would lose its repository to this cluster. If that is wanted, stop it and try again %s after that, or use --force",
-			cb.Name, cb.Spec.DisplayName, ago.Round(time.Second), unseen)
+	seen, was := s.lastSeen(cb), "was here"
+	if s.Began.After(seen) && meta.IsStatusConditionTrue(cb.Status.Conditions, v1alpha1.ConditionConnected) {
+		// No absence is known of in which this process was absent itself.
+		seen, was = s.Began, "kept in touch until the backend began"
+	}
+	if ago := s.now().Sub(seen); ago < unseen && !in.force {
+		return nil, refusal.New(refusal.Conflict, "the konnector of cluster %s (%s) %s %s ago: it would lose its repository to this cluster. If that is wanted, stop it and try again %s after that, or use --force",
+			cb.Name, cb.Spec.DisplayName, was, ago.Round(time.Second), unseen)
 	}
 	before := cb.DeepCopy()
 	cb.Spec.ClusterUID = in.clusterUID

@@ -9,6 +9,7 @@ import (
 
 	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/login"
+	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
@@ -37,6 +38,56 @@ func TestAClusterIsNamedByItsIdOrItsOnlyName(t *testing.T) {
 	}
 	if _, err := named(nil, "prod"); err == nil || !strings.Contains(err.Error(), "none belongs to you") {
 		t.Error(err)
+	}
+}
+
+// A konnector shows its credential again within a minute after the backend began, and is missed by
+// nobody before.
+func TestAKonnectorThatMayBeLiveKeepsItsRepository(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for _, c := range []struct {
+		what                 string
+		began, seen, written time.Time
+		connected            metav1.ConditionStatus // "" for no condition
+		force                bool
+		err                  string // "" if it is reclaimed
+	}{
+		{what: "seen a moment ago", began: ago(time.Hour), seen: ago(10 * time.Second), connected: metav1.ConditionTrue, err: "was here 10s ago"},
+		{what: "seen a moment ago, by force", began: ago(time.Hour), seen: ago(10 * time.Second), connected: metav1.ConditionTrue, force: true},
+		{what: "not seen for long", began: ago(time.Hour), seen: ago(unseen), connected: metav1.ConditionTrue},
+		{what: "live when the backend began", began: ago(10 * time.Second), written: ago(20 * time.Minute), connected: metav1.ConditionTrue, err: "kept in touch until the backend began 10s ago"},
+		{what: "live when the backend began, by force", began: ago(10 * time.Second), connected: metav1.ConditionTrue, force: true},
+		{what: "live when the backend began, long ago", began: ago(unseen), written: ago(20 * time.Minute), connected: metav1.ConditionTrue},
+		{what: "seen since the backend began", began: ago(20 * time.Second), seen: ago(10 * time.Second), connected: metav1.ConditionTrue, err: "was here 10s ago"},
+		{what: "written a moment ago", began: ago(10 * time.Second), written: ago(time.Minute), err: "was here 1m0s ago"},
+		{what: "away when the backend began", began: ago(10 * time.Second), written: ago(time.Hour), connected: metav1.ConditionFalse},
+		{what: "never here", began: ago(10 * time.Second), connected: metav1.ConditionUnknown},
+		{what: "away, and written by a clock that was ahead", began: ago(time.Hour), written: now.Add(24 * time.Hour), connected: metav1.ConditionFalse},
+		{what: "live, and written by a clock that was ahead", began: ago(10 * time.Second), written: now.Add(24 * time.Hour), connected: metav1.ConditionTrue, err: "kept in touch until the backend began 10s ago"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			w := newWorld(t, v1alpha1.ClusterBindingSpec{ClusterUID: "lost"})
+			w.Now, w.Began = func() time.Time { return now }, c.began
+			w.KonnectorSeen = func(string) time.Time { return c.seen }
+			cb := w.cluster()
+			if !c.written.IsZero() {
+				cb.Status.LastSeen = new(metav1.NewTime(c.written))
+			}
+			if c.connected != "" {
+				cb.Status.Conditions = append(cb.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConnected, Status: c.connected})
+			}
+			if err := w.api.Status().Update(t.Context(), cb); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.claimBinding(t.Context(), alice, connectInput{clusterUID: "rebuilt", displayName: "prod", reclaim: id, force: c.force})
+			switch {
+			case c.err == "" && (err != nil || w.cluster().Spec.ClusterUID != "rebuilt"):
+				t.Errorf("it is not reclaimed: %v", err)
+			case c.err != "" && (!refusal.Is(err, refusal.Conflict) || !strings.Contains(err.Error(), c.err) || w.cluster().Spec.ClusterUID != "lost"):
+				t.Errorf("%v, want %q", err, c.err)
+			}
+		})
 	}
 }
 

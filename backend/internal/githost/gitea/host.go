@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	sdk "code.gitea.io/sdk/gitea"
+	"k8s.io/utils/lru"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/client"
@@ -52,10 +53,15 @@ type Host struct {
 	// accounts has a channel for each agent's account, which has room for who acts as it: the
 	// next password ends the one before.
 	accounts sync.Map
-	// said has our comment on a pull request, by cluster and number, as far as this process has
-	// written it: the host gives all comments at once, which may be too much to be read.
-	said sync.Map
+	// said has our comment on a pull request, by cluster and number, of those that this process
+	// has written or looked for last: the host gives all comments at once, which may be too much to
+	// be read.
+	said *lru.Cache
 }
+
+// maxSaid bounds how many comments are kept. Of one that is not, all are read; it is written once
+// more if they are too many.
+const maxSaid = 10_000
 
 var (
 	_ githost.Accounts = (*Host)(nil)
@@ -66,7 +72,7 @@ var (
 func New(cfg Config) *Host {
 	h := &Host{
 		cfg: cfg, http: client.New(cfg.URL, "backend", cfg.Observer),
-		hooks: webhook.Receiver{Key: cfg.Token, Signed: webhook.HMAC("X-Gitea-Signature")},
+		hooks: webhook.Receiver{Key: cfg.Token, Signed: webhook.HMAC("X-Gitea-Signature")}, said: lru.New(maxSaid),
 	}
 	h.Requests = pulls.Requests{
 		Of:  func(ctx context.Context, id string) (pulls.Repository, error) { return h.pulls(ctx, id) },

@@ -1,6 +1,7 @@
 package gitea
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	sdk "code.gitea.io/sdk/gitea"
 
 	"gitbind.dev/backend/internal/githost"
 )
@@ -115,6 +118,57 @@ func TestCommentsThatAreTooLargeAreAskedForAFewTimes(t *testing.T) {
 	}
 	if err := host.Check(t.Context(), "k3x9d2abqw", is); err != nil || said != 2 {
 		t.Errorf("it commented %d times: %v", said, err)
+	}
+}
+
+// TestOnlySomeCommentsAreKeptInMemory has more pull requests than that. One that is forgotten is looked
+// up among those that the host gives.
+func TestOnlySomeCommentsAreKeptInMemory(t *testing.T) {
+	t.Parallel()
+	var comment sdk.Comment
+	added := 0
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		comments := strings.HasSuffix(r.URL.Path, "/issues/1/comments")
+		switch {
+		case r.Method == http.MethodPost && comments:
+			added++
+			comment.ID, comment.Poster = 41, &sdk.User{ID: 1}
+			_ = json.NewDecoder(r.Body).Decode(&comment)
+			_ = json.NewEncoder(w).Encode(comment)
+		case r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/issues/comments/41"):
+			_ = json.NewDecoder(r.Body).Decode(&comment)
+			_ = json.NewEncoder(w).Encode(comment)
+		case comments && added > 0:
+			_ = json.NewEncoder(w).Encode([]sdk.Comment{comment})
+		case comments:
+			_, _ = w.Write([]byte(`[]`))
+		default:
+			_, _ = w.Write([]byte(`{"id": 1}`))
+		}
+	})
+	host := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	r, err := host.pulls(t.Context(), "k3x9d2abqw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := githost.Check{Commit: strings.Repeat("a", 40), Branch: "changes/pull-1", OK: true, Words: "Good"}
+	for _, is.Text = range []string{"It is well.", "It is better."} {
+		if err := host.Check(t.Context(), r.id, is); err != nil {
+			t.Fatal(err)
+		}
+		for n := range int64(maxSaid) {
+			r.keep(2+n, 42+n, comment.Body)
+		}
+		if kept := host.said.Len(); kept != maxSaid {
+			t.Errorf("%d comments are kept, want %d", kept, maxSaid)
+		}
+		if _, ok := host.said.Get(commented{r.id, 1}); ok {
+			t.Error("the first is kept")
+		}
+	}
+	if added != 1 || !strings.HasSuffix(comment.Body, is.Text) {
+		t.Errorf("there are %d comments, the last of them %q", added, comment.Body)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 
 	sdk "code.gitea.io/sdk/gitea"
+	"k8s.io/utils/lru"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/githost/pulls"
@@ -43,7 +43,7 @@ type repository struct {
 	// me is the backend's account, once it is known.
 	me int64
 	// said is that of the Host.
-	said *sync.Map
+	said *lru.Cache
 }
 
 // commented is a pull request of a cluster.
@@ -52,15 +52,16 @@ type commented struct {
 	number int64
 }
 
-// keep notes what our comment on a pull request is: of its text the line by which it is found.
+// keep notes what our comment on a pull request is: of its text a copy of the line by which
+// it is found, as the whole may be long.
 func (r *repository) keep(number, comment int64, body string) {
 	first, _, _ := strings.Cut(body, "\n")
-	r.said.Store(commented{r.id, number}, pulls.Comment{ID: comment, Body: first, Ours: true})
+	r.said.Add(commented{r.id, number}, pulls.Comment{ID: comment, Body: strings.Clone(first), Ours: true})
 }
 
 func (h *Host) pulls(ctx context.Context, id string) (*repository, error) {
 	api, err := h.admin(ctx)
-	return &repository{api: api, owner: h.cfg.Organization, id: id, said: &h.said}, err
+	return &repository{api: api, owner: h.cfg.Organization, id: id, said: h.said}, err
 }
 
 func options(p pulls.Page) sdk.ListOptions {
@@ -116,7 +117,7 @@ func (r *repository) Comments(_ context.Context, number int64, page pulls.Page) 
 		r.me = me.ID
 	}
 	some, answer, err := r.api.ListIssueComments(r.owner, r.id, number, sdk.ListIssueCommentOptions{ListOptions: options(page)})
-	if ours, ok := r.said.Load(commented{r.id, number}); ok && errors.Is(err, githost.ErrAnswer) {
+	if ours, ok := r.said.Get(commented{r.id, number}); ok && errors.Is(err, githost.ErrAnswer) {
 		return []pulls.Comment{ours.(pulls.Comment)}, false, nil
 	}
 	if err != nil {
@@ -143,7 +144,7 @@ func (r *repository) EditComment(_ context.Context, number, id int64, body strin
 	case err == nil:
 		r.keep(number, id, body)
 	case isNotFound(answer):
-		r.said.Delete(commented{r.id, number})
+		r.said.Remove(commented{r.id, number})
 	}
 	return trouble(fmt.Sprintf("change the comment on pull request %d of %s", number, r.id), answer, err)
 }

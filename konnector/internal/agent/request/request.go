@@ -169,7 +169,12 @@ func (f Facts) terminating() Action {
 		return Release
 	}
 	if f.File != nil {
-		if a := f.inStep(); a == Commit || a == Write {
+		switch a := f.inStep(); {
+		case a == Write && f.File.DeletionPolicy == contract.Delete && f.Live.DeletionPolicy != contract.Delete:
+			// The person who deleted the binding was told that the services stay. A push does
+			// not approve their removal.
+			return Commit
+		case a == Commit, a == Write:
 			return a
 		}
 	}

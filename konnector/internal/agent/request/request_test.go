@@ -53,7 +53,13 @@ func TestRows(t *testing.T) {
 		{"deleted, and the file came back", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: refuse, Base: refuse, BaseRemoved: true, Continues: true, Claims: 2}, request.Release},
 		{"deleted, and the file came back under another Connection", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, BaseRemoved: true, Claims: 2, Objects: 2}, request.Release},
 		{"deleted, and the policy changed here", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: refuse, Base: refuse, Continues: true, Claims: 2}, request.Commit},
-		{"deleted, and the policy changed in Git", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: remove, Base: refuse, Continues: true, Claims: 2}, request.Write},
+		{"deleted, and the policy changed in Git", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: orphan, Base: remove, Continues: true, Claims: 2}, request.Write},
+		{"deleted, and the policy and the offer changed in Git", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: asks("pg", contract.Orphan), Base: refuse, Continues: true, Claims: 2}, request.Write},
+		{"deleted with its claims, and the offer changed in Git", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: asks("pg", contract.Delete), Base: remove, Continues: true, Claims: 2}, request.Write},
+		{"L2: orphaned by a person, and the file says Delete since", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: remove, Base: refuse, Continues: true, Claims: 2, ByPerson: true}, request.Commit},
+		{"L2: orphaned, and the file says Delete since", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: remove, Base: orphan, Continues: true, Claims: 2, ByPerson: true}, request.Commit},
+		{"L2: orphaned, and the file says Delete in another history", request.Facts{Live: orphan, Finalizer: true, Terminating: true, File: remove, Claims: 2, ByPerson: true}, request.Commit},
+		{"L2: deleted, and the file says Delete since", request.Facts{Live: refuse, Finalizer: true, Terminating: true, File: remove, Base: refuse, Continues: true, Claims: 2, ByPerson: true}, request.Commit},
 		{"deleted with its claims", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3, Objects: 2}, request.DeleteClaims},
 		{"deleted with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3, ByPerson: true}, request.RemoveFiles},
 		{"L2: deleted by no person, with its files", request.Facts{Live: remove, Finalizer: true, Terminating: true, File: remove, Base: remove, Continues: true, Claims: 3}, request.KeepOn},
@@ -118,6 +124,8 @@ func TestPromises(t *testing.T) {
 			promise(f.Terminating && (f.Claims == 0 || policy == contract.Orphan && f.Unsaved == 0 && f.Answered), "the request stays while there are claims, or the control plane does not know")
 		case request.TakeBack:
 			promise(f.Terminating && f.Finalizer && (f.Claims == 0 || policy == contract.Orphan && f.Kept == 0 || f.Disconnected && f.Objects == 0), "the API stays while there are claims")
+		case request.Write:
+			promise(!f.Terminating || f.File.DeletionPolicy != contract.Delete || policy == contract.Delete, "L2: no file has claims deleted with a binding that goes")
 		case request.Commit, request.Create:
 			promise(!f.Replaced && !f.Disconnected, "nothing is written from or to a main that was replaced")
 		}

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -98,20 +99,49 @@ func (in Input) unbind(ctx context.Context, p plan) error {
 // begin tells the konnector, unless it was told already.
 func (in Input) begin(ctx context.Context, p plan) error {
 	if p.binding.Spec.DeletionPolicy != p.policy {
-		before := p.binding.DeepCopy()
-		p.binding.Spec.DeletionPolicy = p.policy
-		if err := in.Cluster.Patch(ctx, p.binding, client.MergeFrom(before)); err != nil {
+		err := in.asShown(ctx, p.binding, func() error {
+			before := p.binding.DeepCopy()
+			p.binding.Spec.DeletionPolicy = p.policy
+			return in.Cluster.Patch(ctx, p.binding, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		})
+		if err != nil {
 			return fmt.Errorf("say what becomes of the claims: %w", err)
 		}
 	}
 	if !p.binding.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := in.Cluster.Delete(ctx, p.binding, client.Preconditions{UID: &p.binding.UID})
+	err := in.asShown(ctx, p.binding, func() error {
+		return in.Cluster.Delete(ctx, p.binding, client.Preconditions{UID: &p.binding.UID, ResourceVersion: &p.binding.ResourceVersion})
+	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the binding: %w", err)
 	}
 	return nil
+}
+
+var errChanged = errors.New("somebody has changed the binding since it was shown: run the same again to look at it")
+
+// asShown changes a binding if its spec is still the one that was shown: the konnector may have
+// written into it since what becomes of the claims, as a file on main says. The status does not
+// count: it is written all the time. change may run several times, on the binding as it is then.
+func (in Input) asShown(ctx context.Context, shown *v1alpha1.APIServiceBinding, change func() error) error {
+	uid, generation := shown.UID, shown.Generation
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		conflict := change()
+		if !apierrors.IsConflict(conflict) {
+			return conflict
+		}
+		var now v1alpha1.APIServiceBinding
+		if err := in.Cluster.Get(ctx, client.ObjectKeyFromObject(shown), &now); err != nil {
+			return err
+		}
+		if now.UID != uid || now.Generation != generation {
+			return errChanged
+		}
+		now.DeepCopyInto(shown)
+		return conflict
+	})
 }
 
 // wait waits until the konnector has taken everything back.

@@ -55,7 +55,8 @@ func (c *Cluster) Remove(ctx context.Context, o client.Object, name string, tell
 }
 
 // Annotate writes annotations of an object, and takes those away that are empty. If
-// the object has a UID, that one only is changed. It becomes what it is then.
+// the object has a UID, that one only is changed, and if it has a resourceVersion, only
+// as it was read. It becomes what it is then.
 func (c *Cluster) Annotate(ctx context.Context, u *unstructured.Unstructured, annotations map[string]string) error {
 	values := map[string]any{}
 	for name, value := range annotations {
@@ -66,6 +67,9 @@ func (c *Cluster) Annotate(ctx context.Context, u *unstructured.Unstructured, an
 	metadata := map[string]any{"annotations": values}
 	if u.GetUID() != "" {
 		metadata["uid"] = u.GetUID()
+	}
+	if u.GetResourceVersion() != "" {
+		metadata["resourceVersion"] = u.GetResourceVersion()
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {

@@ -138,6 +138,7 @@ func (in Input) withdraw(ctx context.Context, c chosen) error {
 	if len(earlier) == 0 {
 		return nil
 	}
+	now.SetResourceVersion("") // The konnector may have written the status since.
 	if err := in.Cluster.Annotate(ctx, now, earlier); err != nil {
 		return fmt.Errorf("take the earlier approval back: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -49,7 +50,7 @@ type Input struct {
 	// certificates.
 	CABundle    []byte
 	Yes, DryRun bool
-	Format                     output.Format
+	Format      output.Format
 	// Timeout of the wait for the agent; no wait when 0.
 	Timeout time.Duration
 }
@@ -257,13 +258,16 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 	if err := in.withdraw(ctx, c); err != nil {
 		return err
 	}
-	if err := in.withEarlier(ctx, c); err != nil {
-		return err
-	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(c.gvk())
 	u.SetName(c.Name)
-	if err := in.Cluster.Annotate(ctx, u, c.annotations); err != nil {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := in.withEarlier(ctx, c, u); err != nil {
+			return err
+		}
+		return in.Cluster.Annotate(ctx, u, c.annotations)
+	})
+	if err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
 	if in.Timeout == 0 {
@@ -271,7 +275,7 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 		return err
 	}
 	doing := progress.Begin(in.Terminal, "waiting until it is acted on")
-	err := in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.done)
+	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.done)
 	doing.End()
 	var late *appcluster.NotReady
 	if errors.As(err, &late) {

@@ -2,6 +2,7 @@ package approve
 
 import (
 	"bytes"
+	"context"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -10,10 +11,17 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/test/fakeapi"
 )
 
 const (
@@ -163,5 +171,78 @@ func TestAnApprovalLeavesAnEarlierOneThatWaits(t *testing.T) {
 	u.SetAnnotations(map[string]string{recreateAnnotation: other})
 	if !c.doneOn(u) {
 		t.Error("it waits for what was approved before")
+	}
+}
+
+// The bridge takes another text of the annotation for another approval, which replaces the one
+// before it.
+func TestTwoApprovalsAtTheSameTimeBothCount(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw"}}
+	others := 3
+	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if others--; others >= 0 {
+				var now v1alpha1.ClusterBinding
+				if err := c.Get(ctx, client.ObjectKeyFromObject(o), &now); err != nil {
+					return err
+				}
+				now.Annotations = map[string]string{recreateAnnotation: joined(now.Annotations[recreateAnnotation], []string{other + strings.Repeat("x", others)})}
+				if err := c.Update(ctx, &now); err != nil {
+					return err
+				}
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	var in Input
+	in.Cluster, in.Terminal = &appcluster.Cluster{WithWatch: api}, terminal.Open(nil, &bytes.Buffer{})
+	in.RecreateEmpty = []string{path}
+	if err := in.approve(t.Context(), in.of(&holder{kind: "ClusterBinding", Name: cb.Name, Lost: []Item{{Path: path}}})); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(cb), cb); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := cb.Annotations[recreateAnnotation], strings.Join([]string{path, other, other + "x", other + "xx"}, ","); got != want {
+		t.Errorf("approved is %q, want %q", got, want)
+	}
+}
+
+func TestAnEarlierApprovalIsWithdrawnThoughTheStatusIsWritten(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	connection := &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "prod", Annotations: map[string]string{v1alpha1.ApproveMainAnnotation: hash}}}
+	connection.Status.Approved = &v1alpha1.Approvals{Main: hash}
+	ctx, cancel := context.WithCancel(t.Context())
+	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(connection).WithStatusSubresource(connection), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			defer cancel() // No konnector will act on it.
+			var now v1alpha1.Connection
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), &now); err != nil {
+				return err
+			}
+			now.Status.AcceptedCommit = hash
+			if err := c.Status().Update(ctx, &now); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+	})
+	var in Input
+	in.Cluster = &appcluster.Cluster{WithWatch: api}
+	in.Main = hash
+	if err := in.withdraw(ctx, in.of(&holder{kind: "Connection", Name: "prod", Main: "main was rewritten"})); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(connection), connection); err != nil || len(connection.Annotations) > 0 {
+		t.Errorf("there is still %v: %v", connection.Annotations, err)
 	}
 }

@@ -161,13 +161,12 @@ func (h *holder) answered(status, main *store.Snapshot) {
 }
 
 // withEarlier has an approval name what an earlier one waits for, too: the bridge keeps that in
-// the annotation alone.
-func (in Input) withEarlier(ctx context.Context, c chosen) error {
+// the annotation alone. The ClusterBinding becomes the one that was read: where another approval
+// comes meanwhile, that is to be named, too.
+func (in Input) withEarlier(ctx context.Context, c chosen, now *unstructured.Unstructured) error {
 	if len(c.recreate) == 0 {
 		return nil
 	}
-	now := &unstructured.Unstructured{}
-	now.SetGroupVersionKind(c.gvk())
 	if err := in.Cluster.Get(ctx, client.ObjectKey{Name: c.Name}, now); err != nil {
 		return fmt.Errorf("read ClusterBinding %s: %w", c.Name, err)
 	}

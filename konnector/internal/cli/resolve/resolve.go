@@ -153,9 +153,10 @@ func (in Input) choose(r report) (choice.Choice, error) {
 var errUndecided = errors.New("nothing was decided: the claim stays as it is")
 
 // answer writes the decision on the claim. Another object of the same name, with
-// another UID, is another claim.
+// another UID, is another claim; another version is not: the answer names what it is to.
 func (in Input) answer(ctx context.Context, u *unstructured.Unstructured, value string) error {
 	target := u.DeepCopy()
+	target.SetResourceVersion("")
 	if err := in.Cluster.Annotate(ctx, target, map[string]string{v1alpha1.ResolveAnnotation: value}); err != nil {
 		return fmt.Errorf("tell the konnector: %w", err)
 	}

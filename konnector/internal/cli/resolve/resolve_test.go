@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -16,6 +18,7 @@ import (
 	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/test/fakeapi"
 	"gitbind.dev/test/golden"
 )
 
@@ -190,5 +193,30 @@ func TestEachChoiceSaysWhatItDoes(t *testing.T) {
 		if (report{Held: true}).does(c) == "" {
 			t.Errorf("%s does nothing", c)
 		}
+	}
+}
+
+// A person takes time to decide, and the provider writes the status meanwhile.
+func TestAnAnswerIsToAnotherVersionOfTheClaim(t *testing.T) {
+	t.Parallel()
+	read := object(t, torn)
+	read.SetManagedFields(nil)
+	api := fakeapi.New(fakeapi.Builder().WithScheme(runtime.NewScheme()).WithObjects(read))
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(read), read); err != nil {
+		t.Fatal(err)
+	}
+	now := read.DeepCopy()
+	now.SetLabels(map[string]string{"team": "a"})
+	if err := api.Update(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	var in Input
+	in.Cluster = &appcluster.Cluster{WithWatch: api}
+	if err := in.answer(t.Context(), read, "file"); err != nil {
+		t.Error(err)
+	}
+	now.SetUID("u2")
+	if err := in.answer(t.Context(), now, "file"); err == nil {
+		t.Error("another object is answered")
 	}
 }

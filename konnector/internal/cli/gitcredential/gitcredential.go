@@ -55,12 +55,14 @@ func Do(ctx context.Context, in Input) error {
 
 func (in Input) get(ctx context.Context, s session.Session) error {
 	token, username, err := in.SignIn.Silent(ctx, s.BackendURL)
-	if errors.Is(err, session.ErrNone) {
-		fmt.Fprintf(in.Notes, "You are not signed in at %s any more: kubectl gitbind catalog --url %s\n", s.BackendURL, s.BackendURL)
-		_, err := io.WriteString(in.Terminal.Out, "quit=1\n") // asking for a password would not help
-		return err
-	}
 	if err != nil {
+		if _, err := io.WriteString(in.Terminal.Out, "quit=1\n"); err != nil { // asking for a password would not help
+			return err
+		}
+		if errors.Is(err, session.ErrNone) {
+			fmt.Fprintf(in.Notes, "You are not signed in at %s any more: kubectl gitbind catalog --url %s\n", s.BackendURL, s.BackendURL)
+			return nil
+		}
 		return err
 	}
 	_, err = fmt.Fprintf(in.Terminal.Out, "username=%s\npassword=%s\n", output.Line(username), token)

@@ -170,12 +170,11 @@ func (s *SignIn) refresh(ctx context.Context, saved session.Session) (string, er
 		return "", err
 	}
 	answer, err := issuer.config.TokenSource(issuer.client(ctx), &oauth2.Token{RefreshToken: saved.RefreshToken}).Token()
-	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) {
+	if refuses(err) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("renew the sign-in at %s: %w", saved.Issuer, err)
+		return "", fmt.Errorf("renew the sign-in: %s does not answer just now, try again: %w", saved.Issuer, said(err))
 	}
 	token, err := issuer.verify(ctx, answer, "")
 	if err != nil {
@@ -185,6 +184,14 @@ func (s *SignIn) refresh(ctx context.Context, saved session.Session) (string, er
 		token.refresh = saved.RefreshToken
 	}
 	return token.raw, s.save(saved.BackendURL, p, token)
+}
+
+// refuses tells whether an issuer refused what it was shown, by an error of OAuth. The library
+// has the same error for an issuer that is away, and for what answers in its place.
+func refuses(err error) bool {
+	var refused *oauth2.RetrieveError
+	return errors.As(err, &refused) && refused.ErrorCode != "" &&
+		refused.Response.StatusCode < http.StatusInternalServerError && refused.Response.StatusCode != http.StatusTooManyRequests
 }
 
 func (s *SignIn) save(backendURL string, p Provider, t token) error {

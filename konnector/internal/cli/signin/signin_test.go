@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -298,6 +299,71 @@ func TestNoPlainHTTPToAnotherMachine(t *testing.T) {
 	_, err := s.Token(t.Context(), backendURL, Provider{Issuer: "http://dex.example.com", ClientID: "x"}, How{}, false)
 	if err == nil || !strings.Contains(err.Error(), "is not https") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// An issuer that is started again, or what is in front of it, says nothing of a refresh token.
+func TestOnlyAnIssuerThatRefusesARefreshTokenEndsASignIn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status            int
+		contentType, body string
+		ends              bool
+	}{
+		"refused":                     {http.StatusBadRequest, "application/json", `{"error": "invalid_grant"}`, true},
+		"refused as forbidden":        {http.StatusForbidden, "application/json", `{"error": "invalid_grant"}`, true},
+		"away":                        {http.StatusServiceUnavailable, "text/html", "<p>Service Unavailable</p>", false},
+		"away, and says so":           {http.StatusServiceUnavailable, "application/json", `{"error": "temporarily_unavailable"}`, false},
+		"in trouble":                  {http.StatusInternalServerError, "application/json", `{"error": "server_error"}`, false},
+		"asked too often":             {http.StatusTooManyRequests, "application/json", `{"error": "too_many_requests"}`, false},
+		"unknown to a proxy":          {http.StatusNotFound, "text/plain", "404 page not found", false},
+		"unknown to a proxy, in JSON": {http.StatusNotFound, "application/json", `{"message": "no route"}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var issuer string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/token" {
+					w.Header().Set("Content-Type", c.contentType)
+					w.WriteHeader(c.status)
+					fmt.Fprint(w, c.body)
+					return
+				}
+				fmt.Fprintf(w, `{"issuer": "%[1]s", "authorization_endpoint": "%[1]s/auth", "token_endpoint": "%[1]s/token", "jwks_uri": "%[1]s/keys"}`, issuer)
+			}))
+			defer server.Close()
+			issuer = server.URL
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			asked := 0
+			s := &SignIn{
+				Sessions: session.Store{Dir: t.TempDir()}, HTTP: server.Client(), Out: &printed{}, Now: time.Now,
+				OpenBrowser: func(context.Context, string) error { asked++; cancel(); return nil },
+			}
+			kept := session.Session{BackendURL: backendURL, Issuer: issuer, ClientID: "ours", Username: env.Alice, IDToken: "expired", RefreshToken: "kept"}
+			if err := s.Sessions.Save(kept); err != nil {
+				t.Fatal(err)
+			}
+			_, _, silent := s.Silent(ctx, backendURL)
+			_, err := s.Token(ctx, backendURL, Provider{Issuer: issuer, ClientID: "ours"}, How{}, false)
+			if c.ends {
+				if !errors.Is(silent, session.ErrNone) || asked != 1 {
+					t.Errorf("without asking: %v; asked %d times: %v", silent, asked, err)
+				}
+				return
+			}
+			for _, err := range []error{silent, err} {
+				if err == nil || errors.Is(err, session.ErrNone) || !strings.Contains(err.Error(), issuer+" does not answer") || !strings.Contains(err.Error(), "try again") {
+					t.Errorf("error is %v", err)
+				}
+			}
+			if asked != 0 {
+				t.Error("the person was asked")
+			}
+			if saved, err := s.Sessions.Load(backendURL); err != nil || saved.RefreshToken != "kept" {
+				t.Errorf("saved is %+v: %v", saved, err)
+			}
+		})
 	}
 }
 

@@ -41,6 +41,25 @@ const (
 	GitRenewAfterKey = "git-renew-after"
 )
 
+// PreviousPasswordKey, and those of what opens the repository, are where it has the credential
+// before a renewal, until the backend has taken the new one.
+const (
+	PreviousPasswordKey      = "previous-password"
+	PreviousGitUsernameKey   = "previous-git-username"
+	PreviousGitPasswordKey   = "previous-git-password"
+	PreviousGitExpiresKey    = "previous-git-expires"
+	PreviousGitRenewAfterKey = "previous-git-renew-after"
+)
+
+// OptionalCredentialKeys are those keys of an agent's Secret that a credential does not always
+// have. An empty value is none.
+func OptionalCredentialKeys() []string {
+	return []string{
+		GitUsernameKey, GitPasswordKey, GitExpiresKey, GitRenewAfterKey,
+		PreviousPasswordKey, PreviousGitUsernameKey, PreviousGitPasswordKey, PreviousGitExpiresKey, PreviousGitRenewAfterKey,
+	}
+}
+
 // GitCredential is what opens the repository, of the data of an agent's Secret.
 func GitCredential(data map[string][]byte) (username, password string) {
 	if len(data[GitPasswordKey]) > 0 {

@@ -39,15 +39,6 @@ import (
 //
 // To update a Connection's Secret is in the Role that connecting makes for it.
 
-// Where the credential before a renewal is kept.
-const (
-	keyPrevious            = "previous-password"
-	keyPreviousGitUsername = "previous-git-username"
-	keyPreviousGitPassword = "previous-git-password"
-	keyPreviousGitExpires  = "previous-git-expires"
-	keyPreviousGitRenew    = "previous-git-renew-after"
-)
-
 // Reconciler renews the credentials of all Connections.
 type Reconciler struct {
 	// Client reads from the cache.
@@ -246,12 +237,12 @@ func read(secret *corev1.Secret) kept {
 		return t
 	}
 	return kept{
-		user: text(corev1.BasicAuthUsernameKey), password: text(corev1.BasicAuthPasswordKey), expires: at(v1alpha1.ExpiresKey), previous: text(keyPrevious),
+		user: text(corev1.BasicAuthUsernameKey), password: text(corev1.BasicAuthPasswordKey), expires: at(v1alpha1.ExpiresKey), previous: text(v1alpha1.PreviousPasswordKey),
 		git: restapi.GitCredential{
 			Username: text(v1alpha1.GitUsernameKey), Password: text(v1alpha1.GitPasswordKey), Expires: at(v1alpha1.GitExpiresKey), RenewAfter: at(v1alpha1.GitRenewAfterKey),
 		},
 		previousGit: restapi.GitCredential{
-			Username: text(keyPreviousGitUsername), Password: text(keyPreviousGitPassword), Expires: at(keyPreviousGitExpires), RenewAfter: at(keyPreviousGitRenew),
+			Username: text(v1alpha1.PreviousGitUsernameKey), Password: text(v1alpha1.PreviousGitPasswordKey), Expires: at(v1alpha1.PreviousGitExpiresKey), RenewAfter: at(v1alpha1.PreviousGitRenewAfterKey),
 		},
 	}
 }
@@ -269,10 +260,10 @@ func (r *Reconciler) write(ctx context.Context, secret *corev1.Secret, k kept) e
 		return t.UTC().Format(time.RFC3339)
 	}
 	for key, value := range map[string]string{
-		keyPrevious: k.previous, v1alpha1.GitUsernameKey: k.git.Username, v1alpha1.GitPasswordKey: k.git.Password,
+		v1alpha1.PreviousPasswordKey: k.previous, v1alpha1.GitUsernameKey: k.git.Username, v1alpha1.GitPasswordKey: k.git.Password,
 		v1alpha1.GitExpiresKey: at(k.git.Expires), v1alpha1.GitRenewAfterKey: at(k.git.RenewAfter),
-		keyPreviousGitUsername: k.previousGit.Username, keyPreviousGitPassword: k.previousGit.Password,
-		keyPreviousGitExpires: at(k.previousGit.Expires), keyPreviousGitRenew: at(k.previousGit.RenewAfter),
+		v1alpha1.PreviousGitUsernameKey: k.previousGit.Username, v1alpha1.PreviousGitPasswordKey: k.previousGit.Password,
+		v1alpha1.PreviousGitExpiresKey: at(k.previousGit.Expires), v1alpha1.PreviousGitRenewAfterKey: at(k.previousGit.RenewAfter),
 	} {
 		if delete(s.Data, key); value != "" {
 			s.Data[key] = []byte(value)

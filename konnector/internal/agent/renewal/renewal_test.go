@@ -184,7 +184,7 @@ func (w *world) secret() (password, previous string) {
 	if string(s.Data["other"]) != "kept" || string(s.Data["username"]) != "konnector" {
 		w.t.Errorf("the Secret holds %v", s.Data)
 	}
-	return string(s.Data["password"]), string(s.Data[keyPrevious])
+	return string(s.Data["password"]), string(s.Data[v1alpha1.PreviousPasswordKey])
 }
 
 func (w *world) holds(password, previous string) {

@@ -156,7 +156,12 @@ func (c connecting) connect(ctx context.Context) error {
 		return err
 	}
 	connection := connectionTo(c.Input, answer)
-	for _, o := range objects(connection, answer.Credential) {
+	line, err := ApplySecret(ctx, c.Cluster, connection.Spec.SecretRef, answer.Credential)
+	if err != nil {
+		return err
+	}
+	p.Say(line)
+	for _, o := range objects(connection) {
 		line, err := c.Cluster.Apply(ctx, o)
 		if err != nil {
 			return err

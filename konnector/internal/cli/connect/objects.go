@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,11 +29,9 @@ func connectionTo(in Input, cluster restapi.Cluster) *v1alpha1.Connection {
 	}
 }
 
-// objects are what connecting applies beside the installation, in order.
-func objects(connection *v1alpha1.Connection, credential *restapi.Credential) []client.Object {
-	return []client.Object{
-		Secret(connection.Spec.SecretRef, credential), credentialRole(connection), credentialRoleBinding(connection), connection,
-	}
+// objects are what connecting applies beside the installation and the Secret, in order.
+func objects(connection *v1alpha1.Connection) []client.Object {
+	return []client.Object{credentialRole(connection), credentialRoleBinding(connection), connection}
 }
 
 // credentialRole lets the konnector renew the credential in this Connection's
@@ -76,4 +75,23 @@ func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev
 		}
 	}
 	return s
+}
+
+// ApplySecret gives the konnector a credential, and leaves nothing of the one before. An apply
+// takes away only what it owns, and the konnector owns what it has renewed: what the new one
+// lacks is applied empty first.
+func ApplySecret(ctx context.Context, cluster *appcluster.Cluster, ref v1alpha1.SecretReference, credential *restapi.Credential) (string, error) {
+	secret := Secret(ref, credential)
+	emptied := secret.DeepCopy()
+	for _, key := range v1alpha1.OptionalCredentialKeys() {
+		if _, ok := secret.Data[key]; !ok {
+			emptied.Data[key] = []byte{}
+		}
+	}
+	line, err := cluster.Apply(ctx, emptied)
+	if err != nil {
+		return "", err
+	}
+	_, err = cluster.Apply(ctx, secret)
+	return line, err
 }

@@ -45,8 +45,7 @@ func (c connecting) preview(ctx context.Context) error {
 // kept is what a cluster that is connected has of that already, but for its
 // credential.
 func (c connecting) kept(repositoryURL string) []client.Object {
-	connection := connectionTo(c.Input, restapi.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: repositoryURL})
-	return []client.Object{credentialRole(connection), credentialRoleBinding(connection), connection}
+	return objects(connectionTo(c.Input, restapi.Cluster{ID: c.before.Spec.ClusterID, RepositoryURL: repositoryURL}))
 }
 
 // print prints what connect would apply. A cluster that is not connected yet
@@ -73,7 +72,7 @@ func (c connecting) print(ctx context.Context) error {
 			return err
 		}
 		connection := connectionTo(c.Input, answer)
-		more = objects(connection, answer.Credential)
+		more = append([]client.Object{Secret(connection.Spec.SecretRef, answer.Credential)}, objects(connection)...)
 		fmt.Fprintf(c.Notes, "Nothing was applied to this cluster: apply what is printed. Its Secret %s holds a credential that is good until %s: encrypt it, or keep it out of Git.\n",
 			connection.Spec.SecretRef.Name, answer.Credential.Expires.Local().Format("2 January 2006"))
 	} else {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/connect"
@@ -47,8 +45,8 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	if err := in.write(ctx, connect.Secret(ref, &credential)); err != nil {
-		return err
+	if _, err := connect.ApplySecret(ctx, in.Cluster, ref, &credential); err != nil {
+		return fmt.Errorf("%w. The old credential has ended, and the new one is lost: run this again", err)
 	}
 	fmt.Fprintf(out, "Connection %s has a new credential, good until %s. Those before ended: nobody can do anything with them any more.\n",
 		connection.Name, credential.Expires.Local().Format("2 January 2006"))
@@ -57,11 +55,4 @@ func Do(ctx context.Context, in Input) error {
 	}
 	fmt.Fprintln(out, "Waiting until the konnector works with it:")
 	return connect.WaitReady(ctx, in.Call, connection.Name, connect.Awaited(connection, &credential), in.Timeout)
-}
-
-func (in Input) write(ctx context.Context, secret client.Object) error {
-	if _, err := in.Cluster.Apply(ctx, secret); err != nil {
-		return fmt.Errorf("%w. The old credential has ended, and the new one is lost: run this again", err)
-	}
-	return nil
 }

@@ -1,0 +1,62 @@
+package connect
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/test/fakeapi"
+)
+
+// The konnector owns the keys that a renewal has changed, so that an apply without them leaves
+// them there: after a move to the embedded host it would show that what opened the old one.
+func TestANewCredentialLeavesNothingOfTheOneBefore(t *testing.T) {
+	api := fakeapi.New(fakeapi.Builder().WithScheme(clientgoscheme.Scheme))
+	cluster := &appcluster.Cluster{WithWatch: api}
+	ref := v1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-prod"}
+	read := func() *corev1.Secret {
+		t.Helper()
+		var s corev1.Secret
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &s); err != nil {
+			t.Fatal(err)
+		}
+		return &s
+	}
+	expires := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	credential := restapi.Credential{Username: "konnector", Password: "first", Expires: expires, Git: &restapi.GitCredential{
+		Username: "x-access-token", Password: "git-first", Expires: expires, RenewAfter: expires,
+	}}
+	if line, err := ApplySecret(t.Context(), cluster, ref, &credential); err != nil || line != "secret/gitbind-prod in gitbind-system created" {
+		t.Fatal(line, err)
+	}
+	renewed := read()
+	for key, value := range map[string]string{
+		"password": "renewed", "previous-password": "first",
+		"git-password": "git-renewed", "git-expires": "2026-11-21T13:00:00Z", "git-renew-after": "2026-11-21T12:40:00Z",
+		"previous-git-username": "x-access-token", "previous-git-password": "git-first",
+		"previous-git-expires": "2026-11-21T12:00:00Z", "previous-git-renew-after": "2026-11-21T12:00:00Z",
+		"ssh-privatekey": "somebody's own",
+	} {
+		renewed.Data[key] = []byte(value)
+	}
+	if err := api.Update(t.Context(), renewed, client.FieldOwner("konnector")); err != nil {
+		t.Fatal(err)
+	}
+	credential = restapi.Credential{Username: "konnector", Password: "second", Expires: expires}
+	if line, err := ApplySecret(t.Context(), cluster, ref, &credential); err != nil || line != "secret/gitbind-prod in gitbind-system changed" {
+		t.Fatal(line, err)
+	}
+	want := map[string][]byte{
+		"username": []byte("konnector"), "password": []byte("second"), "expires": []byte("2026-11-21T12:00:00Z"), "ssh-privatekey": []byte("somebody's own"),
+	}
+	if diff := cmp.Diff(want, read().Data); diff != "" {
+		t.Errorf("(-want +got) %s", diff)
+	}
+}

@@ -78,14 +78,14 @@ func Do(ctx context.Context, in Input) error {
 }
 
 // connection is the one that is meant, and may go; nil when there is none and
-// all is to go.
+// all is to go: a run before this one may have been interrupted when it was gone.
 func (in Input) connection(ctx context.Context) (*v1alpha1.Connection, error) {
 	connections, err := in.Cluster.Connections(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if len(connections) == 0 && in.Name == "" && in.All {
-		return nil, in.checkBound(ctx, "")
+	if len(connections) == 0 && in.All {
+		return nil, in.checkBound(ctx, nil)
 	}
 	connection, err := in.Cluster.Connection(ctx, in.Name)
 	if err != nil {
@@ -94,23 +94,19 @@ func (in Input) connection(ctx context.Context) (*v1alpha1.Connection, error) {
 	if in.All && len(connections) > 1 {
 		return nil, fmt.Errorf("this cluster has %d connections: --all is for the last one", len(connections))
 	}
-	through := connection.Name
-	if in.All {
-		through = "" // a binding's own Connection may be gone already
-	}
-	return connection, in.checkBound(ctx, through)
+	return connection, in.checkBound(ctx, connection)
 }
 
-// checkBound refuses as long as an API is bound through a Connection, through any
-// with "".
-func (in Input) checkBound(ctx context.Context, connection string) error {
+// checkBound refuses as long as an API is bound through a Connection, and through any where
+// all is to go: a binding's own may be gone already.
+func (in Input) checkBound(ctx context.Context, connection *v1alpha1.Connection) error {
 	bindings, err := in.Cluster.Bindings(ctx)
 	if err != nil {
 		return err
 	}
 	var bound []string
 	for _, b := range bindings {
-		if connection == "" || b.Spec.Connection == connection {
+		if in.All || b.Spec.Connection == connection.Name {
 			bound = append(bound, b.Name)
 		}
 	}
@@ -157,8 +153,12 @@ func at(connection *v1alpha1.Connection) string {
 	return connection.Spec.RepositoryURL
 }
 
-// disconnect removes the Connection last: it says where the others are.
+// disconnect removes the Connection last: it says where the others are. An API may have been
+// bound since the person was asked.
 func (in Input) disconnect(ctx context.Context, connection *v1alpha1.Connection, say func(string)) error {
+	if err := in.checkBound(ctx, connection); err != nil {
+		return err
+	}
 	if !in.KeepCredential && connection.Spec.BackendURL != "" {
 		backend, err := in.Of(ctx, connection)
 		if err == nil {
@@ -213,8 +213,12 @@ func (in Input) gone(ctx context.Context, name string) error {
 	return err
 }
 
-// uninstall removes what connect installed, and last the namespace, if that is to go.
+// uninstall removes what connect installed, and last the namespace, if that is to go. An API may
+// have been bound as long as there was a Connection.
 func (in Input) uninstall(ctx context.Context, namespace bool, say func(string)) error {
+	if err := in.checkBound(ctx, nil); err != nil {
+		return err
+	}
 	objects, err := install.Objects(install.Options{})
 	if err != nil {
 		return err

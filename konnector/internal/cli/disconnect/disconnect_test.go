@@ -23,11 +23,7 @@ import (
 // What is bound through a Connection that is gone would lose its kind, and its
 // claims with it.
 func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(
 		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "here"}},
 		&v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "gone"}},
 	))
@@ -45,12 +41,6 @@ func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
 // Backend and bridge are in a namespace of the same name as the konnector, with all
 // repositories.
 func TestTheNamespaceStaysForWhatConnectDidNotPutIntoIt(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	within := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: name}
 	}
@@ -80,7 +70,7 @@ func TestTheNamespaceStaysForWhatConnectDidNotPutIntoIt(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appcluster.SystemNamespace}}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(ns))
+			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(ns))
 			for _, o := range c.objects {
 				if err := api.Create(t.Context(), o.DeepCopyObject().(client.Object)); err != nil {
 					t.Fatal(err)
@@ -108,4 +98,82 @@ func TestTheNamespaceStaysForWhatConnectDidNotPutIntoIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What connect installed is left half removed by a command that named the Connection, which is the
+// first to go.
+func TestInterruptedTheSameCommandGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "default"} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appcluster.SystemNamespace}}
+		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(ns))
+		in := Input{Name: name, All: true, Yes: true}
+		in.Cluster, in.Terminal = &appcluster.Cluster{WithWatch: api}, terminal.Open(nil, &bytes.Buffer{})
+		if err := Do(t.Context(), in); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
+			t.Errorf("%q: the namespace: %v", name, err)
+		}
+	}
+}
+
+// answer does something before it says yes.
+type answer func() error
+
+func (a answer) Read(p []byte) (int, error) { return copy(p, "y\n"), a() }
+
+// An API that is bound while the person is asked would lose its Connection, or its kind.
+func TestNothingGoesIfAnAPIIsBoundBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what      string
+		all       bool
+		connected bool
+		through   string
+	}{
+		{"through the Connection", false, true, "default"},
+		{"through the Connection, and all is to go", true, true, "default"},
+		{"through another one, and all is to go", true, true, "gone"},
+		{"where all is to go that is left", true, false, "gone"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			there := []client.Object{&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "connections.gitbind.dev"}},
+				&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: "konnector"}}}
+			if c.connected {
+				secret := v1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-default"}
+				there = append(there, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}},
+					&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.ConnectionSpec{SecretRef: secret}})
+			}
+			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(there...))
+			in := Input{All: c.all}
+			in.Cluster = &appcluster.Cluster{WithWatch: api}
+			in.Terminal = terminal.Open(answer(func() error {
+				return api.Create(t.Context(), &v1alpha1.APIServiceBinding{
+					ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: c.through},
+				})
+			}), &bytes.Buffer{})
+			in.Terminal.Interactive = true
+			if err := Do(t.Context(), in); err == nil || !strings.Contains(err.Error(), "still bound: databases.example.com") {
+				t.Errorf("error: %v", err)
+			}
+			for _, o := range there {
+				if err := api.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
 }

@@ -18,6 +18,7 @@ import (
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/onboarding"
+	"gitbind.dev/backend/internal/pace"
 	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/backend/internal/ui"
@@ -63,7 +64,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	public := newServer(guarded(b.auth.Handler(routes(b.git.served, api)), o.publicURL), log)
+	public := newServer(guarded(b.auth.Handler(routes(b.git.served, api)), o.publicURL), pace.Default, log)
 	if certificate != nil {
 		secure(public, certificate)
 	}
@@ -74,7 +75,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for i, s := range []*http.Server{public, newServer(b.health(), log)} {
+	for i, s := range []*http.Server{public, newServer(b.health(), pace.Default, log)} {
 		if listeners[i] != nil {
 			group.Go(func() error { return serve(ctx, s, listeners[i]) })
 		}
@@ -201,14 +202,17 @@ func listen(ctx context.Context, log *slog.Logger, addresses ...string) ([]net.L
 }
 
 // newServer is a server without limits on whole requests: fetches and events
-// may last. Those who read bodies and write answers set deadlines as they go.
-func newServer(h http.Handler, log *slog.Logger) *http.Server {
+// may last. Those who read bodies set deadlines as they go, and so does the
+// writer of every answer.
+func newServer(h http.Handler, clients pace.Limits, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           boundBodies(h, bodyTimeout),
+		Handler:           clients.Handler(boundBodies(h, bodyTimeout)),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		// A stream's deadline cannot end it while its connection takes nothing.
+		HTTP2:    &http.HTTP2Config{WriteByteTimeout: clients.Idle},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gitbind.dev/backend/internal/pace"
 )
 
 func TestTLSIsServedAndFollowsTheFiles(t *testing.T) {
@@ -37,7 +39,7 @@ func TestTLSIsServedAndFollowsTheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
-	server := newServer(guarded(hello, "https://gitbind.example.com"), slog.New(slog.DiscardHandler))
+	server := newServer(guarded(hello, "https://gitbind.example.com"), pace.Default, slog.New(slog.DiscardHandler))
 	secure(server, certificate)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gitbind.dev/backend/internal/access"
+	"gitbind.dev/backend/internal/pace"
 )
 
 // large makes a repository with something in it that no socket's buffers hold,
@@ -47,7 +48,7 @@ func (s *served) slowFetch(t *testing.T, role access.Role, id, want string) net.
 }
 
 // anyPace lets slow clients keep their places.
-var anyPace = clientLimits{idle: time.Hour, rate: 1, grace: time.Hour, whole: time.Hour}
+var anyPace = pace.Limits{Idle: time.Hour, Rate: 1, Grace: time.Hour, Whole: time.Hour}
 
 func TestH4_SlowReadersOfFourRepositoriesLeaveOthersTheirPlaces(t *testing.T) {
 	t.Parallel()
@@ -97,18 +98,18 @@ func TestH4_AClientThatTakesItsAnswerTooSlowlyLosesItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		clientLimits
+		pace.Limits
 	}{
-		{"below the rate", clientLimits{idle: time.Minute, rate: 64 << 20, grace: slow, whole: time.Hour}},
-		{"beyond the whole time", clientLimits{idle: time.Minute, rate: 1, grace: time.Hour, whole: slow}},
-		{"nothing at all", clientLimits{idle: slow, rate: 1, grace: time.Hour, whole: time.Hour}},
+		{"below the rate", pace.Limits{Idle: time.Minute, Rate: 64 << 20, Grace: slow, Whole: time.Hour}},
+		{"beyond the whole time", pace.Limits{Idle: time.Minute, Rate: 1, Grace: time.Hour, Whole: slow}},
+		{"nothing at all", pace.Limits{Idle: slow, Rate: 1, Grace: time.Hour, Whole: time.Hour}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t)
-			s.clientLimits.whole = time.Hour
+			s.clientLimits.Whole = time.Hour
 			want := s.large(t, cluster)
-			s.clientLimits = c.clientLimits
+			s.clientLimits = c.Limits
 			conn := s.slowFetch(t, access.Owner, cluster, want)
 			soon(t, "it is sent", func() bool { return s.uploads.inWork() == 1 })
 			if c.name != "nothing at all" {
@@ -131,7 +132,7 @@ func trickle(conn net.Conn) {
 func TestH4_AClientThatSendsItsPushTooSlowlyLosesItsPlace(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.clientLimits = clientLimits{idle: time.Minute, rate: 1 << 20, grace: slow, whole: time.Hour}
+	s.clientLimits = pace.Limits{Idle: time.Minute, Rate: 1 << 20, Grace: slow, Whole: time.Hour}
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,9 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/pace"
 	"gitbind.dev/backend/internal/refusal"
+
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store/memory"
@@ -108,7 +110,7 @@ type Host struct {
 	// fetching the requests around it, reads what people look at.
 	receives, uploads, pushing, fetching, reads *places
 	// clientLimits are those of slow clients.
-	clientLimits clientLimits
+	clientLimits pace.Limits
 	// repack are the repositories that are to be repacked, by their ids. repackBackoff is how long
 	// they wait after one that failed, and collectBackoff with the next full one.
 	repack                        *clusterqueue.Queue
@@ -170,7 +172,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		pushing:        newPlaces(maxPushes, 8, 4),
 		fetching:       newPlaces(maxFetches, 16, 8),
 		reads:          newPlaces(2*maxReads, 4, maxRepositoryReads), // people take half
-		clientLimits:   defaultClientLimits,
+		clientLimits:   pace.Default,
 		repackBackoff:  newRepackBackoff(),
 		collectBackoff: newRepackBackoff(),
 		extents:        &extents{},

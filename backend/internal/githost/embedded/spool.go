@@ -29,7 +29,7 @@ type spool struct {
 // decompression. TooLarge says of more what to do.
 func (h *Host) newSpool(w http.ResponseWriter, r *http.Request, limit int64, tooLarge func(limit int64) error) (*spool, error) {
 	ctl := http.NewResponseController(w)
-	body := io.Reader(&progressReader{r: http.MaxBytesReader(w, r.Body, limit), ctl: ctl, pace: h.clientLimits.begin()})
+	body := h.clientLimits.Reader(w, http.MaxBytesReader(w, r.Body, limit))
 	// A deadline that stays would end the request while git works on it. Not
 	// every writer has deadlines (tests); then there is none to clear.
 	defer func() { _ = ctl.SetReadDeadline(time.Time{}) }()

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"gitbind.dev/backend/internal/pace"
 	"gitbind.dev/backend/internal/refusal"
 )
 
@@ -37,7 +38,7 @@ func setProtocol(cmd *exec.Cmd, r *http.Request) bool {
 // upload serves a fetch. The request is read whole before git is started, so
 // that a slow client costs memory and no process; the answer is streamed.
 func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, who holder) error {
-	ctx, cancel := context.WithTimeout(r.Context(), h.clientLimits.whole)
+	ctx, cancel := context.WithTimeout(r.Context(), h.clientLimits.Whole)
 	defer cancel()
 	done, err := h.fetching.enter(ctx, who)
 	if err != nil {
@@ -80,7 +81,7 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 	var stderr strings.Builder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = body.from(0), out, &stderr
 	err = repo.git.run(cmd)
-	work := gitWork + max(out.pace.moved, gitWorked(cmd.ProcessState))
+	work := gitWork + max(out.moved, gitWorked(cmd.ProcessState))
 	if ctx.Err() != nil {
 		// What git has done is not known, as its own processes were not waited for: it may
 		// have read all that there is.
@@ -97,4 +98,25 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 	// is no pack: every client checks its sum.
 	h.cfg.Log.InfoContext(r.Context(), "Fetch failed", "cluster", repo.id, "error", err, "git", abbreviate(strings.TrimSpace(stderr.String())))
 	return nil
+}
+
+// progressWriter sends on what git wrote without waiting for more.
+type progressWriter struct {
+	w       *pace.Writer
+	moved   int64
+	written bool
+}
+
+func (h *Host) progressWriter(w http.ResponseWriter) *progressWriter {
+	return &progressWriter{w: h.clientLimits.Writer(w)}
+}
+
+func (p *progressWriter) Write(b []byte) (int, error) {
+	p.written = true
+	n, err := p.w.Write(b)
+	if err == nil {
+		err = p.w.FlushError()
+	}
+	p.moved += int64(n)
+	return n, err
 }

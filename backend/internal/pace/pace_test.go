@@ -1,0 +1,59 @@
+package pace
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// deadlines are those that a writer is given.
+type deadlines struct {
+	http.ResponseWriter
+	last time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.last = at
+	return nil
+}
+
+func TestADeadlineThatAHandlerSetsIsKept(t *testing.T) {
+	for name, own := range map[string]time.Time{"it is to come": time.Now().Add(time.Hour), "it has passed, so the request was ended": time.Unix(1, 0)} {
+		t.Run(name, func(t *testing.T) {
+			d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+			Default.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				ctl := http.NewResponseController(w)
+				_ = ctl.SetWriteDeadline(own)
+				_, _ = w.Write([]byte("x"))
+				_ = ctl.Flush()
+				if !d.last.Equal(own) {
+					t.Errorf("it became %s while the handler wrote", d.last)
+				}
+			})).ServeHTTP(d, httptest.NewRequest("GET", "/", nil))
+			if passed := own.Before(time.Now()); d.last.Before(time.Now()) != passed {
+				t.Errorf("it became %s after the handler", d.last)
+			}
+		})
+	}
+}
+
+func TestAnAnswerMayTakeAsLongAsItsSizeAllows(t *testing.T) {
+	p := Limits{Idle: time.Minute, Rate: 1 << 10, Grace: time.Second, Whole: time.Hour}.begin()
+	for _, c := range []struct {
+		moved int64
+		spent time.Duration
+		n     int
+		want  time.Duration
+	}{
+		{0, 0, 0, time.Second},
+		{0, 0, 2 << 10, 3 * time.Second},
+		{4 << 10, 4 * time.Second, 1 << 10, 2 * time.Second},
+		{0, 0, 1 << 20, time.Minute},
+	} {
+		p.moved, p.spent = c.moved, c.spent
+		if got := time.Until(p.deadline(c.n)); got > c.want || got < c.want-time.Second {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}

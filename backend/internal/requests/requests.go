@@ -39,10 +39,7 @@ type Flow func(w http.ResponseWriter, r *http.Request, who login.Identity) (answ
 // Handle makes a handler of a flow: who asks comes first, whatever they ask.
 func (s *Server) Handle(timeout time.Duration, flow Flow) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
-		answer, err := s.signedIn(w, r, flow)
+		answer, err := s.signedIn(w, r, timeout, flow)
 		if err == nil {
 			WriteJSON(w, http.StatusOK, answer)
 			return
@@ -54,27 +51,30 @@ func (s *Server) Handle(timeout time.Duration, flow Flow) http.Handler {
 	})
 }
 
-func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, flow Flow) (any, error) {
+func (s *Server) signedIn(w http.ResponseWriter, r *http.Request, timeout time.Duration, flow Flow) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
 	raw, ok := access.BearerToken(r)
 	if !ok {
 		return nil, refusal.New(refusal.Unauthenticated, "sign in first: send an OIDC ID token as bearer token")
 	}
-	who, err := s.Login.Verify(r.Context(), raw)
+	who, err := s.Login.Verify(ctx, raw)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.May(who); err != nil {
+	if err := s.May(r.Context(), who); err != nil {
 		return nil, err
 	}
-	answer, err := flow(w, r, who)
-	if err != nil && errors.Is(r.Context().Err(), context.DeadlineExceeded) && !isRefusal(err) {
+	answer, err := flow(w, r.WithContext(ctx), who)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !isRefusal(err) {
 		return nil, refusal.Because(err, refusal.Unavailable, "the control plane takes too long: try again")
 	}
 	return answer, err
 }
 
-// May refuses somebody who asks too often.
-func (s *Server) May(who login.Identity) error { return s.asking.May(who) }
+// May refuses somebody who asks too often, or for too much at once. Ctx is the request's
+// own, which ends once it is answered.
+func (s *Server) May(ctx context.Context, who login.Identity) error { return s.asking.Begin(ctx, who) }
 
 func isRefusal(err error) bool {
 	var r *refusal.Refusal

@@ -65,7 +65,7 @@ type world struct {
 	asking *access.Asking
 }
 
-func (w *world) May(who login.Identity) error {
+func (w *world) May(_ context.Context, who login.Identity) error {
 	if w.asking == nil {
 		return nil
 	}

@@ -47,9 +47,9 @@ type Reviews interface {
 	Review(ctx context.Context, who login.Identity, cluster string, in restapi.Review) (*restapi.Reviewed, error)
 }
 
-// Asking bounds what each person asks for.
+// Asking bounds what each person asks for, and for how much until ctx ends.
 type Asking interface {
-	May(who login.Identity) error
+	May(ctx context.Context, who login.Identity) error
 }
 
 // Config is what the pages are made of.
@@ -200,7 +200,7 @@ func (h *handler) asks(r *http.Request) (login.Identity, error) {
 	if !ok {
 		return login.Identity{}, errSignedOut()
 	}
-	return who, h.Asking.May(who)
+	return who, h.Asking.May(r.Context(), who)
 }
 
 // inTime says of an error that came because time ran out that it may pass.

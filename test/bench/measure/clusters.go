@@ -114,7 +114,8 @@ func (r *run) join(ctx context.Context, n int) ([]*appCluster, error) {
 	for i := range all {
 		all[i] = &appCluster{claims: r.newNames("f", r.ClaimsOfEach)}
 	}
-	err := each(ctx, all, func(ctx context.Context, c *appCluster) error { return r.joinOne(ctx, c) })
+	// One person may have 16 requests under way.
+	err := each(ctx, all, creators/2, func(ctx context.Context, c *appCluster) error { return r.joinOne(ctx, c) })
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +131,10 @@ func (r *run) join(ctx context.Context, n int) ([]*appCluster, error) {
 	return all, r.Quiet(ctx, still)
 }
 
-// each does something with app clusters, some at a time.
-func each(ctx context.Context, all []*appCluster, do func(context.Context, *appCluster) error) error {
+// each does something with app clusters, so many at a time.
+func each(ctx context.Context, all []*appCluster, atOnce int, do func(context.Context, *appCluster) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(creators)
+	group.SetLimit(atOnce)
 	for _, c := range all {
 		group.Go(func() error { return do(ctx, c) })
 	}

@@ -169,7 +169,7 @@ func (r *run) allAfterRestart(ctx context.Context, all []*appCluster) error {
 }
 
 func (r *run) changeAll(ctx context.Context, all []*appCluster, value int) error {
-	return each(ctx, all, func(ctx context.Context, c *appCluster) error { return c.change(ctx, len(c.claims)-1, value) })
+	return each(ctx, all, creators, func(ctx context.Context, c *appCluster) error { return c.change(ctx, len(c.claims)-1, value) })
 }
 
 // seesAll waits until the last claim of each has a value, and tells when the last had it.

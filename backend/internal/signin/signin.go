@@ -5,7 +5,7 @@
 // address. A code counts only together with the state, the nonce and the PKCE
 // verifier of a flow that was begun in the same browser. What it cannot do is
 // said on a page in words; causes stay in the log. It decides nothing about
-// rights, keeps nothing on the server, and gives no ID token to anybody.
+// rights, keeps no session on the server, and gives no ID token to anybody.
 package signin
 
 import (
@@ -21,7 +21,6 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
-	"golang.org/x/time/rate"
 
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
@@ -65,15 +64,12 @@ type SignIn struct {
 	// Seal is made by NewSeal.
 	Seal *Seal
 	Log  *slog.Logger
-	// Exchanges bounds how often the issuer is asked to take a code: anybody can
-	// make one up. It is made by NewExchanges; nil means no bound.
-	Exchanges *rate.Limiter
+	// Exchanges bounds how often the issuer is asked to take a code. It is made by
+	// NewExchanges; nil means no bound.
+	Exchanges *Exchanges
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
 }
-
-// NewExchanges allows five codes a second, and twenty at once.
-func NewExchanges() *rate.Limiter { return rate.NewLimiter(5, 20) }
 
 // Mount adds the routes:
 //
@@ -129,7 +125,8 @@ func (s *SignIn) config(endpoint oauth2.Endpoint) *oauth2.Config {
 	}
 }
 
-// callback ends a flow, well or not: its cookie counts once.
+// callback ends a flow, well or not: the browser drops its cookie. Who keeps it can
+// come again, with another code.
 func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	f, ok := s.flow(r)
 	s.clearFlow(w)
@@ -162,7 +159,8 @@ func (s *SignIn) finish(r *http.Request, f flow) (login.Identity, error) {
 	if err != nil {
 		return login.Identity{}, err
 	}
-	if s.Exchanges != nil && !s.Exchanges.Allow() {
+	taken, ok := s.Exchanges.begin(r)
+	if !ok {
 		return login.Identity{}, refusal.New(refusal.Unavailable, "Too many people sign in just now.")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), exchangeTimeout)
@@ -176,6 +174,7 @@ func (s *SignIn) finish(r *http.Request, f flow) (login.Identity, error) {
 	case err != nil:
 		return login.Identity{}, refusal.Because(err, refusal.Unavailable, "The issuer does not answer just now.")
 	}
+	taken()
 	raw, ok := answer.Extra("id_token").(string)
 	if !ok {
 		return login.Identity{}, refusal.New(refusal.Unavailable, "The issuer gave no ID token: its operator must allow the client %q the scope openid.", s.ClientID)

@@ -62,7 +62,7 @@ func OptionalCredentialKeys() []string {
 
 // GitCredential is what opens the repository, of the data of an agent's Secret.
 func GitCredential(data map[string][]byte) (username, password string) {
-	if len(data[GitPasswordKey]) > 0 {
+	if len(data[GitUsernameKey]) > 0 && len(data[GitPasswordKey]) > 0 {
 		return string(data[GitUsernameKey]), string(data[GitPasswordKey])
 	}
 	return string(data["username"]), string(data["password"])

@@ -129,9 +129,13 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 	case confirm:
 		err = r.confirm(ctx, b, secret, k, m)
 	case renew:
-		err = r.renew(ctx, b, secret, k)
+		err = r.renew(ctx, b, conn, secret, k)
 	case renewGit:
 		err = r.renewGit(ctx, b, secret, &k, m)
+		if errors.Is(err, backend.ErrUnsupported) && conn.IsOnBackend() {
+			// What a host that was left had given is dropped with a renewal of the rest.
+			err = r.renew(ctx, b, conn, secret, k)
+		}
 	}
 	if err != nil {
 		return at, err
@@ -153,7 +157,7 @@ func (r *Reconciler) look(ctx context.Context, b *backend.Backend, k kept, m *me
 }
 
 // renew has the next password in the Secret before it is used.
-func (r *Reconciler) renew(ctx context.Context, b *backend.Backend, secret *corev1.Secret, k kept) error {
+func (r *Reconciler) renew(ctx context.Context, b *backend.Backend, conn *v1alpha1.Connection, secret *corev1.Secret, k kept) error {
 	// What may not be written need not be asked for.
 	if err := r.Client.Update(ctx, secret.DeepCopy(), client.DryRunAll); err != nil {
 		return err
@@ -167,8 +171,12 @@ func (r *Reconciler) renew(ctx context.Context, b *backend.Backend, secret *core
 	}
 	logr.FromContextOrDiscard(ctx).Info("credential renewed", "expires", c.Expires)
 	next := kept{user: c.Username, password: c.Password, expires: c.Expires, previous: k.password, previousGit: k.git}
-	if c.Git != nil {
+	switch {
+	case c.Git != nil:
 		next.git = *c.Git
+	case !conn.IsOnBackend():
+		// The Connection names a host that was left: that one is not shown what opens the backend.
+		next.git = k.git
 	}
 	return r.write(ctx, secret, next)
 }
@@ -236,7 +244,7 @@ func read(secret *corev1.Secret) kept {
 		t, _ := time.Parse(time.RFC3339, text(key))
 		return t
 	}
-	return kept{
+	k := kept{
 		user: text(corev1.BasicAuthUsernameKey), password: text(corev1.BasicAuthPasswordKey), expires: at(v1alpha1.ExpiresKey), previous: text(v1alpha1.PreviousPasswordKey),
 		git: restapi.GitCredential{
 			Username: text(v1alpha1.GitUsernameKey), Password: text(v1alpha1.GitPasswordKey), Expires: at(v1alpha1.GitExpiresKey), RenewAfter: at(v1alpha1.GitRenewAfterKey),
@@ -245,6 +253,10 @@ func read(secret *corev1.Secret) kept {
 			Username: text(v1alpha1.PreviousGitUsernameKey), Password: text(v1alpha1.PreviousGitPasswordKey), Expires: at(v1alpha1.PreviousGitExpiresKey), RenewAfter: at(v1alpha1.PreviousGitRenewAfterKey),
 		},
 	}
+	if k.git.Username == "" || k.git.Password == "" {
+		k.git = restapi.GitCredential{} // as v1alpha1.GitCredential has it
+	}
+	return k
 }
 
 // write replaces what is in the Secret, if it still is as it was read.

@@ -119,7 +119,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(rw).Encode(w.anHour(fmt.Sprint("git-", w.gitIssued)))
 		return
 	case r.URL.Path != "/v1/clusters/k3x/credential":
+		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(rw).Encode(restapi.Error{Message: "the repository is opened by the same credential"})
 		return
 	case password != "" && password == w.next:
 		w.current, w.next = w.next, ""
@@ -517,6 +519,77 @@ func TestAnOutageOfTheBackendDoesNotOutlastAToken(t *testing.T) {
 				t.Errorf("it was tried %d times", tries)
 			}
 		})
+	}
+}
+
+// leaveGitHost has the repositories on the backend, whose answer a Connection may not have got yet.
+func (w *world) leaveGitHost(connected bool) {
+	w.t.Helper()
+	w.git = false
+	var conn v1alpha1.Connection
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "c"}, &conn); err != nil {
+		w.t.Fatal(err)
+	}
+	conn.Spec.RepositoryURL = "https://git.example.com/k3x.git"
+	if connected {
+		conn.Spec.RepositoryURL = conn.Spec.BackendURL + "/git/k3x.git"
+	}
+	if err := w.api.Update(w.t.Context(), &conn); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Whoever wrote the Secret, with what the Git host gave before: what opens the backend opens the
+// repository, once that is there, and is shown to no other host.
+func TestATokenOfAHostThatWasLeftIsDropped(t *testing.T) {
+	for name, c := range map[string]struct {
+		on        func(*world)
+		connected bool
+		renewals  int
+		want      [2]string
+	}{
+		"connected again":                      {(*world).onGitHostForAnHour, true, 1, [2]string{"konnector", "renewed-1"}},
+		"connected again, no end of its own":   {(*world).onGitHost, true, 1, [2]string{"konnector", "renewed-1"}},
+		"not yet connected":                    {(*world).onGitHostForAnHour, false, 0, [2]string{"there", "git-first"}},
+		"not yet connected, no end of its own": {(*world).onGitHost, false, 1, [2]string{"there", "git-first"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.on(w)
+			w.run()
+			w.leaveGitHost(c.connected)
+			w.now = w.now.Add(2 * time.Hour)
+			w.refuse()
+			w.now = w.now.Add(time.Second)
+			for range 20 {
+				wait := w.run()
+				w.inUse, _ = w.secret()
+				w.now = w.now.Add(min(wait, time.Hour))
+			}
+			w.gitHolds(c.want[0], c.want[1])
+			if w.asked() != c.renewals {
+				t.Errorf("the backend's own was renewed %d times", w.asked())
+			}
+		})
+	}
+}
+
+// What an apply left of one is none.
+func TestAPasswordWithoutAUsernameOpensNoGitHost(t *testing.T) {
+	w := newWorld(t)
+	w.onGitHostForAnHour()
+	var s corev1.Secret
+	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		t.Fatal(err)
+	}
+	delete(s.Data, v1alpha1.GitUsernameKey)
+	if err := w.api.Update(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	w.gitHolds("konnector", "first")
+	w.due()
+	if w.gitIssued != 0 {
+		t.Errorf("%d tokens were issued", w.gitIssued)
 	}
 }
 

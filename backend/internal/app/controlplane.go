@@ -68,7 +68,6 @@ func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, err
 	if err != nil {
 		return nil, err
 	}
-	ofCluster := cache.ByObject{Label: labels.NewSelector().Add(*of)}
 	grace := 3 * time.Second
 	// health answers, of more than the manager knows.
 	o.HealthListen = "0"
@@ -77,16 +76,7 @@ func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, err
 		GracefulShutdownTimeout: &grace,
 		Controller:              ctrlconfig.Controller{CacheSyncTimeout: forever},
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Namespace{}:                         ofCluster,
-				&corev1.ServiceAccount{}:                    ofCluster,
-				&rbacv1.RoleBinding{}:                       ofCluster,
-				&v1alpha1.DryRun{}:                          {Transform: slimDryRun},
-				&apiextensionsv1.CustomResourceDefinition{}: {Transform: apiserviceexporttemplate.StripSchemas},
-			},
-		},
+		Cache:                   cached(labels.NewSelector().Add(*of)),
 	})
 	if err != nil {
 		return nil, err
@@ -103,6 +93,23 @@ func newControlPlane(ctx context.Context, o program.Options) (*controlPlane, err
 	}
 	c.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	return c, err
+}
+
+// cached is what the cache keeps of objects: of Namespaces, ServiceAccounts and RoleBindings those
+// of clusters, and of what is large only what is read.
+func cached(clusters labels.Selector) cache.Options {
+	ofCluster := cache.ByObject{Label: clusters}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Namespace{}:                         ofCluster,
+			&corev1.ServiceAccount{}:                    ofCluster,
+			&rbacv1.RoleBinding{}:                       ofCluster,
+			&v1alpha1.APIServiceExport{}:                {Transform: slimExport},
+			&v1alpha1.DryRun{}:                          {Transform: slimDryRun},
+			&apiextensionsv1.CustomResourceDefinition{}: {Transform: apiserviceexporttemplate.StripSchemas},
+		},
+	}
 }
 
 // kinds are all that the backend touches. They are known here, so that it starts
@@ -271,6 +278,14 @@ func (c *controlPlane) canTry() error {
 		return *why
 	}
 	return errNotAsked
+}
+
+// slimExport leaves out what of an export only app clusters read, which is nearly all that is in it.
+func slimExport(object any) (any, error) {
+	if e, ok := object.(*v1alpha1.APIServiceExport); ok {
+		e.ManagedFields, e.Status.CRD, e.Status.Policies = nil, nil, nil
+	}
+	return object, nil
 }
 
 // slimDryRun leaves out what the backend has written itself.

@@ -103,7 +103,7 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	}
 	repo.pushes.Store(1)                       // those from now on may come too late for this repack
 	failed := h.now().Before(repo.nextCollect) // the last full one, a short while ago
-	full := !failed && repo.collectedBefore(h.now().Add(-collectEvery))
+	full := !failed && repo.isCollectDue(h.now())
 	before, start := repo.packs(), time.Now()
 	var err error
 	if full {
@@ -113,7 +113,7 @@ func (h *Host) repackOne(ctx context.Context, repo *repository) {
 	}
 	log := h.cfg.Log.With("cluster", repo.id, "full", full, "took", time.Since(start).Round(time.Millisecond).String())
 	// No git works that long.
-	if err := repo.removeUnfinished(h.now().Add(-2 * repackTimeout)); err != nil {
+	if err := repo.removeUnfinished(h.now(), 2*repackTimeout); err != nil {
 		log.Error("Unfinished packs are not removed", "error", err)
 	}
 	repo.measure()
@@ -169,14 +169,14 @@ func (r *repository) collect(ctx context.Context, now time.Time) error {
 	return errors.Join(os.WriteFile(r.collected(), nil, 0o600), os.Chtimes(r.collected(), now, now))
 }
 
-// removeUnfinished removes the packs, and what came with pushes, that were begun before a time, by
+// removeUnfinished removes the packs, and what came with pushes, that are older than an age, of
 // processes that were ended. Git itself keeps them for two weeks, and they count until then.
-func (r *repository) removeUnfinished(before time.Time) (err error) {
+func (r *repository) removeUnfinished(now time.Time, age time.Duration) (err error) {
 	for _, kind := range []string{"pack/tmp_pack_*", "pack/tmp_idx_*", "tmp_objdir-*"} {
 		paths, bad := filepath.Glob(filepath.Join(r.dir, "objects", filepath.FromSlash(kind)))
 		err = errors.Join(err, bad)
 		for _, path := range paths {
-			if info, gone := os.Stat(path); gone == nil && info.ModTime().Before(before) {
+			if info, gone := os.Stat(path); gone == nil && isOlder(info, now, age) {
 				err = errors.Join(err, os.RemoveAll(path))
 			}
 		}
@@ -194,7 +194,14 @@ const (
 // collected is a file whose age tells when that was last done.
 func (r *repository) collected() string { return filepath.Join(r.dir, "gitbind-collected") }
 
-func (r *repository) collectedBefore(t time.Time) bool {
+func (r *repository) isCollectDue(now time.Time) bool {
 	info, err := os.Stat(r.collected())
-	return err != nil || info.ModTime().Before(t)
+	return err != nil || isOlder(info, now, collectEvery)
+}
+
+// isOlder tells whether a file is older than an age. One of a clock that was ahead is: it would
+// be young until that time has come.
+func isOlder(info os.FileInfo, now time.Time, age time.Duration) bool {
+	is := now.Sub(info.ModTime())
+	return is > age || is < -clockAhead
 }

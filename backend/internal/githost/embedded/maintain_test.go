@@ -217,6 +217,25 @@ func TestH4_AFullRepackThatFailedIsTriedAgainWithoutAPush(t *testing.T) {
 	}
 }
 
+// Otherwise what no branch reaches would stay, and count towards the quota, until that time.
+func TestH4_AFullRepackOfAClockThatWasAheadPutsOffNoOther(t *testing.T) {
+	t.Parallel()
+	m := maintain(t, "true")
+	const gc, repack = "gc " + cluster, "repack " + cluster
+	m.pushed(cluster)
+	m.ran(t, gc)
+	m.at(cluster, 0)
+	ahead := time.Now().AddDate(1, 0, 0)
+	if err := os.Chtimes(m.repo(cluster).collected(), ahead, ahead); err != nil {
+		t.Fatal(err)
+	}
+	m.pushed(cluster)
+	m.ran(t, gc, gc)
+	m.at(cluster, 0)
+	m.pushed(cluster)
+	m.ran(t, gc, gc, repack)
+}
+
 // What a git that was ended had begun to write would count towards the quota for two weeks.
 func TestH4_WhatAnEndedGitLeftIsRemovedWithTheNextRepack(t *testing.T) {
 	t.Parallel()
@@ -228,7 +247,7 @@ func TestH4_WhatAnEndedGitLeftIsRemovedWithTheNextRepack(t *testing.T) {
 	objects := filepath.Join(s.bare(), "objects")
 	path := func(age, name string) string { return filepath.Join(objects, strings.ReplaceAll(name, "AGE", age)) }
 	names := []string{"pack/tmp_pack_AGE", "pack/tmp_idx_AGE", "tmp_objdir-incoming-AGE/pack/tmp_pack_x", "pack/tmp_pack-AGE_idx"}
-	for age, then := range map[string]time.Time{"old": time.Now().Add(-2 * time.Hour), "new": time.Now()} {
+	for age, then := range map[string]time.Time{"old": time.Now().Add(-2 * time.Hour), "new": time.Now(), "ahead": time.Now().AddDate(1, 0, 0)} {
 		for _, name := range names {
 			file := path(age, name)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("x"), 0o600), os.Chtimes(file, then, then)); err != nil {
@@ -241,8 +260,10 @@ func TestH4_WhatAnEndedGitLeftIsRemovedWithTheNextRepack(t *testing.T) {
 	}
 	s.repackOne(t.Context(), repo)
 	for i, name := range names {
-		if there(path("old", name)) != (i == 3) || !there(path("new", name)) {
-			t.Errorf("%s: the old one is there: %t, the new one %t", name, there(path("old", name)), there(path("new", name)))
+		for age, want := range map[string]bool{"old": i == 3, "new": true, "ahead": i == 3} {
+			if got := there(path(age, name)); got != want {
+				t.Errorf("%s: it is there: %t, want %t", path(age, name), got, want)
+			}
 		}
 	}
 }

@@ -637,7 +637,7 @@ func TestRepositoriesAreRepackedWhileTheyAreUsed(t *testing.T) {
 	}
 	repo, _, _ := s.repository(cluster)
 	deadline := time.Now().Add(time.Minute)
-	for repo.packs() > 8 || repo.collectedBefore(time.Now().Add(-time.Hour)) {
+	for repo.packs() > 8 || repo.isCollectDue(time.Now()) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d packs after 18 pushes", repo.packs())
 		}

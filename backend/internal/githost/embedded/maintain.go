@@ -162,8 +162,8 @@ func (r *repository) rollUp(ctx context.Context) error {
 func (r *repository) collect(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	// It writes the graph, too.
-	if err := r.git.maintain(ctx, r.dir, "gc", "--quiet", fmt.Sprintf("--prune=@%d +0000", now.Add(-keepLost).Unix())); err != nil {
+	// It writes the graph, too. No other gc runs here: a gc.pid is of one that was killed.
+	if err := r.git.maintain(ctx, r.dir, "gc", "--quiet", "--force", fmt.Sprintf("--prune=@%d +0000", now.Add(-keepLost).Unix())); err != nil {
 		return err
 	}
 	return errors.Join(os.WriteFile(r.collected(), nil, 0o600), os.Chtimes(r.collected(), now, now))

@@ -236,6 +236,24 @@ func TestH4_AFullRepackOfAClockThatWasAheadPutsOffNoOther(t *testing.T) {
 	m.ran(t, gc, gc, repack)
 }
 
+// By the gc.pid that it leaves git takes it for one that runs: for half a day where the host had
+// another name, as each pod has.
+func TestH4_AFullRepackThatWasKilledInAnotherPodPutsOffNoOther(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	repo, _, err := s.repository(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.bare(), "gc.pid"), []byte("7 gitbind-backend-before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.repackOne(t.Context(), repo)
+	if repo.isCollectDue(time.Now()) {
+		t.Error("it is due still")
+	}
+}
+
 // What a git that was ended had begun to write would count towards the quota for two weeks.
 func TestH4_WhatAnEndedGitLeftIsRemovedWithTheNextRepack(t *testing.T) {
 	t.Parallel()

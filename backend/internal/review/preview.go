@@ -2,21 +2,17 @@ package review
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/policy"
-	"gitbind.dev/gitbridge/schema"
 	"gitbind.dev/policies/evaluator"
 )
 
@@ -34,10 +30,7 @@ type preview struct {
 
 // api is what is known of a bound API.
 type api struct {
-	kind     kschema.GroupVersionKind
-	resource kschema.GroupVersionResource
-	schema   *schema.Schema
-	keys     contract.Keys
+	*published
 	// policies are nil for none, and where they cannot be used.
 	policies *evaluator.Set
 	// quota is nil for none, and usage where nothing is known of it.
@@ -87,40 +80,23 @@ func (a *api) object(c *contract.Claim) *unstructured.Unstructured {
 
 // api reads what a cluster knows of an API; nil for one that is not published.
 func (s *Service) api(ctx context.Context, cluster, binding string) (*api, error) {
-	data, _, err := s.Git.Read(ctx, cluster, "status", contract.ExportPath(binding))
+	data, blob, err := s.Git.Read(ctx, cluster, "status", contract.ExportPath(binding))
 	switch {
 	case errors.Is(err, githost.ErrNotFound):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	var e v1alpha1.APIServiceExport
-	if err := contract.Unmarshal(data, &e); err != nil {
+	a := &api{}
+	if a.published, err = s.exports.of(blob, func() (*published, error) { return readExport(data) }); err != nil {
 		return nil, fmt.Errorf("export %s: %w", binding, err)
-	}
-	var crd apiextensionsv1.CustomResourceDefinition
-	if e.Status.CRD == nil {
-		return nil, fmt.Errorf("export %s: it has no definition", binding)
-	}
-	if err := json.Unmarshal(e.Status.CRD.Raw, &crd); err != nil {
-		return nil, fmt.Errorf("export %s: %w", binding, err)
-	}
-	if len(crd.Spec.Versions) == 0 {
-		return nil, fmt.Errorf("export %s: its definition has no version", binding)
-	}
-	a := &api{
-		kind:     kschema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.Kind},
-		resource: kschema.GroupVersionResource{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Resource: crd.Spec.Names.Plural},
-		keys:     e.Status.MetadataKeys,
-	}
-	if a.schema, err = schema.New(&crd); err != nil {
-		return nil, err
 	}
 	var template v1alpha1.APIServiceExportTemplate
-	if err := s.Control.Get(ctx, client.ObjectKey{Name: e.Spec.Template}, &template); err != nil {
+	if err := s.Control.Get(ctx, client.ObjectKey{Name: a.template}, &template); err != nil {
 		return a, client.IgnoreNotFound(err)
 	}
-	if a.policies, err = policy.Compile(template.Spec.Policies); err != nil {
+	a.policies, err = s.policies.of(policy.Revision(template.Spec.Policies), func() (*evaluator.Set, error) { return policy.Compile(template.Spec.Policies) })
+	if err != nil {
 		return a, err
 	}
 	if a.quota = template.Spec.Quota; a.quota != nil {

@@ -29,6 +29,7 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/policies/evaluator"
 )
 
 // Access tells as whom a person comes to a cluster's repository. The error is a refusal.
@@ -74,6 +75,10 @@ type Service struct {
 	Log   *slog.Logger
 	// Now is for tests; nil means time.Now.
 	Now func() time.Time
+
+	// exports are by their blobs, and policies by their revisions.
+	exports  compiled[*published]
+	policies compiled[*evaluator.Set]
 }
 
 // Mount adds the service's routes.

@@ -126,7 +126,7 @@ func (w *world) Read(_ context.Context, _, revision, path string) ([]byte, strin
 	if !ok || revision != "status" {
 		return nil, "", githost.ErrNotFound
 	}
-	return data, "blob", nil
+	return data, digest(string(data)), nil
 }
 
 func (w *world) ReadAll(_ context.Context, _, _ string, paths []string, fn func(string, []byte) error) error {

@@ -102,7 +102,7 @@ func (i *Issuer) discover(ctx context.Context) error {
 	if !private(doc.Keys) {
 		return fmt.Errorf("its jwks_uri is %q, which is not https", doc.Keys)
 	}
-	fetching := &http.Client{Timeout: issuerTimeout, Transport: &keysTransport{next: i.client.Transport, every: keysEvery, again: keysAgain}}
+	fetching := &http.Client{Transport: &keysTransport{client: i.client, every: keysEvery, again: keysAgain}}
 	keys := &keySet{remote: oidc.NewRemoteKeySet(oidc.ClientContext(ctx, fetching), doc.Keys)}
 	i.found.Store(&found{endpoint: provider.Endpoint(), verifier: oidc.NewVerifier(i.cfg.URL, keys, &oidc.Config{
 		SkipClientIDCheck:    true, // there may be several: see verify

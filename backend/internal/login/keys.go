@@ -21,7 +21,8 @@ const (
 // keysTransport fetches the issuer's keys, and gives the answer before for as
 // long as it is new enough.
 type keysTransport struct {
-	next         http.RoundTripper
+	// client follows where the issuer sends it: what is kept is the last answer.
+	client       *http.Client
 	every, again time.Duration
 
 	mu    sync.Mutex
@@ -50,7 +51,7 @@ func (k *keysTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (k *keysTransport) fetch(r *http.Request) {
-	answer, err := k.next.RoundTrip(r)
+	answer, err := k.client.Do(r.Clone(r.Context()))
 	if k.err = err; err != nil {
 		return
 	}

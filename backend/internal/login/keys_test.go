@@ -56,14 +56,14 @@ func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
 func TestH7_KeysAreFetchedAgainAfterAWhileAndSoonerAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &answers{status: http.StatusOK}
-		k := &keysTransport{next: server, every: keysEvery, again: keysAgain}
+		k := &keysTransport{client: &http.Client{Transport: server}, every: keysEvery, again: keysAgain}
 		get := func(after time.Duration, want string) {
 			t.Helper()
 			time.Sleep(after)
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://issuer/keys", nil)
 			resp, err := k.RoundTrip(r)
 			if err != nil {
-				if want != err.Error() {
+				if !strings.HasSuffix(err.Error(), want) {
 					t.Errorf("got %v, want %s", err, want)
 				}
 				return
@@ -87,4 +87,18 @@ func TestH7_KeysAreFetchedAgainAfterAWhileAndSoonerAfterAFailure(t *testing.T) {
 		get(keysAgain+time.Second, "6")
 		get(time.Second, "6")
 	})
+}
+
+func TestH6_WhoAsksForKeysIsNotLedAwayInClear(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	for at, words := range map[string]string{"http://keys.example.com/": "not https", "/keys": "in circles", "/keys?moved": ""} {
+		i.keysAt.Store(&at)
+		v := verifier(t, config(i.url))
+		waitReady(t, v)
+		_, err := v.Verify(t.Context(), i.token(nil))
+		if cause := errors.Unwrap(err); (err == nil) != (words == "") || err != nil && (cause == nil || !strings.Contains(cause.Error(), words)) {
+			t.Errorf("%s: %v: %v, want %q", at, err, cause, words)
+		}
+	}
 }

@@ -31,6 +31,8 @@ type issuer struct {
 	down atomic.Bool
 	// fetched counts how often the keys were.
 	fetched atomic.Int64
+	// keysAt is where it sends who asks for its keys; nil for nowhere.
+	keysAt atomic.Pointer[string]
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -44,6 +46,10 @@ func newIssuer(t *testing.T) *issuer {
 		}
 		if r.URL.Path == "/keys" {
 			i.fetched.Add(1)
+			if at := i.keysAt.Load(); at != nil && r.URL.RawQuery == "" {
+				http.Redirect(w, r, *at, http.StatusFound)
+				return
+			}
 		}
 		s.ServeHTTP(w, r)
 	}))

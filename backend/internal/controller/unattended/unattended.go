@@ -143,7 +143,8 @@ func (s *Shards) waitingSince(cb *v1alpha1.ClusterBinding) time.Time {
 	case ok:
 		return since
 	case said != nil && said.Reason == notHandedOver:
-		return said.LastTransitionTime.Add(-handOverTimeout)
+		// Since then or longer; the condition's time may be of a clock that was ahead.
+		return s.Now().Add(-handOverTimeout)
 	}
 	return s.Now()
 }

@@ -84,6 +84,8 @@ func TestAClusterThatNobodyFollowsSaysSo(t *testing.T) {
 		{"somebody takes it, and nobody hands over", handOverTimeout, both, map[string]string{"moving": "NotHandedOver"}},
 		{"the backend starts again", time.Second, both, map[string]string{"moving": "NotHandedOver"}},
 		{"it goes on", renewalTimeout, both, map[string]string{"moving": "NotHandedOver"}},
+		{"the backend starts again", -24 * time.Hour, both, map[string]string{"moving": "NotHandedOver"}}, // with a clock that was ahead, and is not now
+		{"its clock is right by now", renewalTimeout, both, map[string]string{"moving": "NotHandedOver"}},
 	} {
 		now = now.Add(step.after)
 		if step.name == "the backend starts again" {

@@ -59,7 +59,7 @@ type flight struct {
 
 // New takes a branch of which nothing is known yet.
 func New(git store.Branch, now func() time.Time) *Branch {
-	return &Branch{git: git, now: now, flying: map[string]flight{}, doubtful: map[string]bool{}, writer: rand.Text()[:10], history: History, dirty: make(chan struct{}, 1)}
+	return &Branch{git: git, now: now, flying: map[string]flight{}, doubtful: map[string]bool{}, tombstones: tombstones{byPath: map[string]*tombstone{}}, writer: rand.Text()[:10], history: History, dirty: make(chan struct{}, 1)}
 }
 
 // SetHistory says after how many commits the branch begins a new history.
@@ -179,7 +179,7 @@ type Change struct {
 	// generation.
 	Answers string
 	As      progress.Generation
-	// Since is that of a tombstone.
+	// Since is that of a tombstone, "" for another answer.
 	Since string
 }
 
@@ -207,9 +207,7 @@ func (b *Branch) Write(ctx context.Context, c Change) error {
 	if c.Answers != "" {
 		b.tracker.Done(c.Answers, c.As)
 	}
-	if c.Since != "" {
-		b.noteTombstone(c.Path, c.Since)
-	}
+	b.noteTombstone(c.Path, c.Since)
 	b.wake()
 	return nil
 }

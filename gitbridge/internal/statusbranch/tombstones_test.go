@@ -90,7 +90,7 @@ func TestATombstoneEndsWithTheNextCommitAfterThirtyDays(t *testing.T) {
 				for _, g := range []struct {
 					path string
 					at   time.Time
-				}{{"old", clock.now().Add(-time.Hour)}, {"again", clock.now().Add(-time.Hour)}, {"again", clock.now()}, {"newer", clock.now()}} {
+				}{{"old", clock.now().Add(-time.Hour)}, {"again", clock.now()}, {"again", clock.now().Add(-time.Hour)}, {"newer", clock.now()}} {
 					f.branch.NoteTombstone(g.path, g.at.Format(time.RFC3339))
 				}
 				f.branch.NoteTombstone("of old times", "")
@@ -112,6 +112,38 @@ func TestATombstoneEndsWithTheNextCommitAfterThirtyDays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Commits may name claims of one path with another UID each, as fast as they are pushed.
+func TestH2_ATombstoneIsNotedOnceForEachPath(t *testing.T) {
+	f, clock := startAt(t)
+	noted := func(want int) {
+		t.Helper()
+		if got := f.branch.Tombstones(); got != want {
+			t.Errorf("%d tombstones are noted, want %d", got, want)
+		}
+	}
+	for range 1000 {
+		clock.add(time.Second)
+		f.write(f.tombstone("often", clock.now()))
+		f.branch.NoteTombstone("often", clock.now().Format(time.RFC3339))
+	}
+	f.write(f.tombstone("came back", clock.now()))
+	noted(2)
+	f.write(answer("came back", 0))
+	noted(1)
+	clock.add(statusbranch.Kept - time.Second)
+	f.write(answer("x", 0))
+	if got := f.files(); !slices.Equal(got, []string{"came back", "often", "x"}) {
+		t.Errorf("files %v", got)
+	}
+	clock.add(time.Second)
+	f.write(answer("y", 0))
+	if got := f.files(); !slices.Equal(got, []string{"came back", "x", "y"}) {
+		t.Errorf("files %v", got)
+	}
+	f.write(answer("z", 0))
+	noted(0)
 }
 
 func TestATombstoneIsTakenAwayAgainWhenThePushFailed(t *testing.T) {

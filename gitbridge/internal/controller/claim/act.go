@@ -211,7 +211,6 @@ func (c *Controller) send(ctx context.Context, s *step) (outcome, error) {
 	c.filledQuota(s, u)
 	drift.Slim(u)
 	c.cache.wasApplied(s.Path, u)
-	c.failing.Worked(s.Path)
 	return outcome{answer: s.Applied(live, s.File.Note)}, nil
 }
 
@@ -320,7 +319,6 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 		}
 		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil
 	}
-	c.failing.Worked(s.Path)
 	return outcome{answer: s.Deleting(live, "")}, nil
 }
 

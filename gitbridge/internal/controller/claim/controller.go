@@ -162,13 +162,16 @@ func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (
 	if outcome.wait > 0 {
 		return outcome.wait
 	}
+	if !outcome.failing {
+		// Also where an apply is not needed any more: its reply may have been lost.
+		c.failing.Worked(r.Path)
+	}
 	wait, err := c.answer(ctx, step, outcome)
 	if err != nil {
 		return c.retry(ctx, r.Path, err)
 	}
 	if step.Live == nil && !step.Held && (outcome.answer == nil || outcome.answer.Result == contract.Gone) {
 		c.cache.forget(r.Path)
-		c.failing.Worked(r.Path)
 		c.fights.Forget(r.Path)
 	}
 	dealt = wait == 0 && !outcome.failing

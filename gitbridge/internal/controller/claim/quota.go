@@ -125,7 +125,6 @@ func (c *Controller) takeQuota(ctx context.Context, s *step) (outcome, bool, err
 		field = q.Weights.Field
 	}
 	s.waits = true
-	c.failing.Worked(s.Path)
 	answer := s.Refused(contract.Denied, "", s.at(field, why))
 	answer.Reason = contract.OverQuota
 	return outcome{answer: answer, later: reconsider}, true, nil

@@ -44,7 +44,6 @@ func (c *Controller) refuse(ctx context.Context, s *step, err error) (outcome, e
 		}
 		return outcome{answer: s.Refused(v.result, v.message, nil), failing: true}, nil
 	}
-	c.failing.Worked(s.Path)
 	after := reconsider
 	if apierrors.IsForbidden(err) {
 		after = reconsiderForbidden

@@ -10,12 +10,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
+	"gitbind.dev/gitbridge/internal/failure"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/test/fakeapi"
 )
@@ -91,6 +95,30 @@ func TestNothingIsRememberedOfClaimsThatWent(t *testing.T) {
 				t.Errorf("refused: %v", f.cache.refused)
 			}
 		})
+	}
+}
+
+// An apply lands, and its reply is lost: what the next look finds needs no other one.
+func TestAFailureEndsWhenThereIsNothingLeftToDo(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.TenantObjects.(*dynamicfake.FakeDynamicClient).PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if _, _, err := f.reactToPatch(action); err != nil {
+			t.Error(err)
+		}
+		return true, nil, apierrors.NewTimeoutError("no reply", 1)
+	})
+	if answer, _, wait := f.step(); answer != nil || wait == 0 || f.live == nil {
+		t.Fatalf("answer %+v, again after %s", answer, wait)
+	}
+	if answer, calls, _ := f.step(); answer == nil || answer.Result != contract.Applied || len(calls) > 0 {
+		t.Fatalf("answer %+v, calls %v", answer, calls)
+	}
+	f.now = f.now.Add(time.Hour)
+	f.push(strings.Replace(good, "single-nano", "single-small", 1))
+	f.follow()
+	if answer, _, wait := f.step(); answer.Result != contract.Applied || wait == 0 || wait > failure.TellAfter {
+		t.Errorf("after one failure: answer %+v, again after %s", answer, wait)
 	}
 }
 

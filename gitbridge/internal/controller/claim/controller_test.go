@@ -733,3 +733,33 @@ func TestAKindThatCannotBeWatchedIsSaidWhenItLasts(t *testing.T) {
 		t.Errorf("answer %+v", answer)
 	}
 }
+
+func TestThatAKindCannotBeWatchedIsForgotten(t *testing.T) {
+	t.Parallel()
+	for name, pass := range map[string]func(f *fixture){
+		"when losses are looked for and it can be watched": func(f *fixture) {
+			if _, err := f.Controller.watched(f.Context(), binding, nil); err != nil {
+				f.Fatal(err)
+			}
+		},
+		"when its API is not served": func(f *fixture) {
+			f.access = decision.NotServed
+			f.step()
+			f.access = ""
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := start(t)
+			trouble := errors.New("watch: timeout")
+			f.watchErr = trouble
+			f.step()
+			f.watchErr = nil
+			pass(f)
+			f.now, f.watchErr = f.now.Add(unwatched), trouble
+			if s, err := f.look(t.Context(), f.Session.View(), f.path, nil); !errors.Is(err, trouble) {
+				t.Errorf("after one failure: %+v, %v", s, err)
+			}
+		})
+	}
+}

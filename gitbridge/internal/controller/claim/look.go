@@ -42,14 +42,12 @@ type step struct {
 	waits bool
 	// inputs is what bringing the claim's inputs came to, nil where that was not done.
 	inputs *broughtInputs
-	// release is called before anything is waited for, if it is not nil: see work.
-	release func()
 }
 
 // look gathers the facts about a path, but for how its file went. Release, if not nil, is
 // called before it waits.
 func (c *Controller) look(ctx context.Context, view session.View, path string, release func()) (*step, error) {
-	s := &step{view: view, release: release}
+	s := &step{view: view}
 	s.Cluster = c.Session.Cluster.ID
 	s.Path, s.Head, s.Held = path, string(view.Main.Head()), view.Held
 	s.Now = c.Now().UTC().Format(time.RFC3339)
@@ -67,7 +65,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string, r
 		}
 		return s, nil
 	}
-	if s.api, err = c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, s.Key.Binding); err != nil {
+	if s.api, err = c.watched(ctx, s.Key.Binding, release); err != nil {
 		return nil, err
 	}
 	s.Access, s.Unpermitted = s.api.Access, s.api.Unpermitted
@@ -76,7 +74,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string, r
 		s.Access = decision.NotGranted
 	}
 	if s.Access == decision.Granted {
-		if err := c.findLive(ctx, s); err != nil {
+		if err := c.findLive(s); err != nil {
 			return nil, err
 		}
 	}
@@ -117,15 +115,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 	return nil
 }
 
-func (c *Controller) findLive(ctx context.Context, s *step) error {
-	if err := c.Objects.Watch(ctx, s.api.Kind, s.Key.Binding, s.Cluster, s.release); err != nil {
-		if c.failing.Failed(s.Key.Binding, c.Now()) < unwatched {
-			return err
-		}
-		s.Access = decision.NotWatched
-		return nil
-	}
-	c.failing.Worked(s.Key.Binding)
+func (c *Controller) findLive(s *step) error {
 	u, err := c.Objects.Get(s.api.Kind, c.Session.Cluster.ClaimNamespace(s.Key.Namespace), s.Key.Name)
 	if err != nil {
 		return err
@@ -134,6 +124,28 @@ func (c *Controller) findLive(ctx context.Context, s *step) error {
 	s.found = c.cache.newest(s.Path, u)
 	s.Live = c.living(s.Key, s.found)
 	return nil
+}
+
+// watched is an API whose objects are known, or cannot be for long. Waits, if not nil, is
+// called before it waits for them.
+func (c *Controller) watched(ctx context.Context, binding string, waits func()) (exportedapi.API, error) {
+	api, err := c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, binding)
+	if err != nil {
+		return api, err
+	}
+	if api.Access == decision.Granted {
+		err = c.Objects.Watch(ctx, api.Kind, binding, c.Session.Cluster.ID, waits)
+	}
+	if err == nil {
+		c.failing.Worked(binding)
+		return api, nil
+	}
+	if c.failing.Failed(binding, c.Now()) < unwatched {
+		return api, err
+	}
+	// What cannot be seen is not missing.
+	api.Access = decision.NotWatched
+	return api, nil
 }
 
 // unwatched is how long a kind may not be watched before its claims are answered

@@ -137,26 +137,12 @@ func (c *Controller) watchedOnce(ctx context.Context) watchedAPIs {
 		if ok {
 			return api, nil
 		}
-		api, err := c.watched(ctx, binding)
+		api, err := c.watched(ctx, binding, nil)
 		if err == nil {
 			known[binding] = api
 		}
 		return api, err
 	}
-}
-
-// watched is an API whose objects are known, or cannot be for long.
-func (c *Controller) watched(ctx context.Context, binding string) (exportedapi.API, error) {
-	api, err := c.APIs.Resolve(ctx, c.Session.Cluster.Namespace, binding)
-	if err != nil || api.Access != decision.Granted {
-		return api, err
-	}
-	if err = c.Objects.Watch(ctx, api.Kind, binding, c.Session.Cluster.ID, nil); err != nil && c.failing.Failed(binding, c.Now()) >= unwatched {
-		// What cannot be seen is not missing.
-		api.Access = decision.NotWatched
-		return api, nil
-	}
-	return api, err
 }
 
 // lossFacts are what is to be known of a claim on main for whether it is lost. Its answer is one

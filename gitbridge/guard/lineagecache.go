@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -15,6 +14,11 @@ type Ask func(ctx context.Context, since, to string) (between []string, descends
 // history once costs less.
 const maxQuestions = 8
 
+// maxCommits is how many commits are remembered at least, and half of how many are at most:
+// those that were added or asked about last. They take at most 20 MiB; about as many are within
+// the history that is read.
+const maxCommits = 100_000
+
 // Lineage is a cache of which commits are part of an accepted head of main. It may be
 // used by many goroutines.
 type Lineage struct {
@@ -25,16 +29,17 @@ type Lineage struct {
 
 	mu   sync.Mutex
 	head string
-	// part says of commits whether they are part of head, and complete that all that
-	// are it have. Asked counts the questions about head.
-	part     map[string]bool
+	// part are commits that are part of head, and complete says that they are all. Other
+	// are commits that are not. Asked counts the questions about head.
+	part     commitCache
 	complete bool
+	other    map[string]bool
 	asked    int
 }
 
 // NewLineage is that of a head, which has some commits.
 func NewLineage(ask Ask, head string, has []string) *Lineage {
-	l := &Lineage{ask: ask}
+	l := &Lineage{ask: ask, part: commitCache{most: maxCommits}}
 	l.Begin(head)
 	l.Accept(head, has)
 	return l
@@ -44,7 +49,8 @@ func NewLineage(ask Ask, head string, has []string) *Lineage {
 func (l *Lineage) Begin(head string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.head, l.part, l.complete, l.asked = head, map[string]bool{}, false, 0
+	l.part = commitCache{most: l.part.most}
+	l.moveTo(head)
 	l.add([]string{head})
 }
 
@@ -53,18 +59,22 @@ func (l *Lineage) Accept(head string, between []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if head != l.head {
-		// What was not part of main may have been merged.
-		maps.DeleteFunc(l.part, func(_ string, is bool) bool { return !is })
-		l.head, l.complete, l.asked = head, false, 0
+		l.moveTo(head)
 	}
-	l.add([]string{head})
 	l.add(between)
+	l.add([]string{head})
 }
 
+// moveTo has another head. What was not part of main may have been merged.
+func (l *Lineage) moveTo(head string) {
+	l.head, l.complete, l.other, l.asked = head, false, map[string]bool{}, 0
+}
+
+// add adds commits, which come newest first.
 func (l *Lineage) add(commits []string) {
-	for _, commit := range commits {
-		if commit != "" {
-			l.part[commit] = true
+	for _, commit := range slices.Backward(commits) {
+		if commit != "" && l.part.add(commit) {
+			l.complete = false
 		}
 	}
 }
@@ -101,13 +111,17 @@ func (l *Lineage) Has(ctx context.Context, commit string) (bool, error) {
 		if descends || l.complete {
 			l.add(between)
 		}
-		l.part[commit] = descends
+		if descends {
+			l.add([]string{commit})
+		} else {
+			l.other[commit] = true
+		}
 	}
 	return descends, nil
 }
 
 // Passed reports whether a commit is known to be the head or an ancestor of it, without a
-// question. Each commit is that Accept was told of.
+// question. The last maxCommits are that Accept was told of.
 func (l *Lineage) Passed(commit string) bool {
 	is, _ := l.knows(commit)
 	return is
@@ -117,8 +131,11 @@ func (l *Lineage) Passed(commit string) bool {
 func (l *Lineage) knows(commit string) (is, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is, known = l.part[commit]
-	return is, known || l.complete || commit == "" || l.head == ""
+	if l.part.has(commit) {
+		l.add([]string{commit})
+		return true, true
+	}
+	return false, l.other[commit] || l.complete || commit == "" || l.head == ""
 }
 
 // question is what must be asked to know of a commit, if it is not known.
@@ -133,3 +150,31 @@ func (l *Lineage) question(commit string) (since, head string, is, known bool) {
 	}
 	return since, l.head, false, false
 }
+
+// commitCache remembers commits. Once there are most recent ones, the older ones are forgotten,
+// and the recent ones are older.
+type commitCache struct {
+	most          int
+	recent, older map[string]struct{}
+}
+
+// add remembers a commit, and reports whether others were forgotten for it.
+func (c *commitCache) add(commit string) (forgot bool) {
+	if _, is := c.recent[commit]; is {
+		return false
+	}
+	if c.recent == nil || len(c.recent) == c.most {
+		forgot = len(c.older) > 0
+		c.recent, c.older = map[string]struct{}{}, c.recent
+	}
+	c.recent[commit] = struct{}{}
+	return forgot
+}
+
+func (c *commitCache) has(commit string) bool {
+	_, isRecent := c.recent[commit]
+	_, isOlder := c.older[commit]
+	return isRecent || isOlder
+}
+
+func (c *commitCache) len() int { return len(c.recent) + len(c.older) }

@@ -149,7 +149,7 @@ func TestLineageKeepsNoErrorAndNothingOfAnotherHead(t *testing.T) {
 	}, "c9", nil)
 	has(t, moving, true, "c3")
 	of.questions = nil
-	if slices.Contains([]bool{moving.part["c3"], moving.part["c5"], moving.complete}, true) {
+	if slices.Contains([]bool{moving.Passed("c3"), moving.Passed("c5"), moving.complete}, true) {
 		t.Errorf("kept of another head: %v", moving.part)
 	}
 }
@@ -190,4 +190,61 @@ func TestLineageAsksOnceForManyAtOnce(t *testing.T) {
 	if n := len(of.questions); n > maxQuestions+1 {
 		t.Errorf("%d questions, want %d about single commits at most, and then one for all", n, maxQuestions)
 	}
+}
+
+// A konnector that runs for months passes millions of commits.
+func TestH2_ALineageRemembersABoundedNumberOfCommits(t *testing.T) {
+	l, of := longLived(t, 30, func(*Lineage, int) {})
+	if n := l.part.len(); n > 2*few {
+		t.Errorf("%d commits are remembered, want %d at most", n, 2*few)
+	}
+	has(t, l, true, "c30", "c21")
+	of.want(t)
+	has(t, l, true, "c1", "c1")
+	has(t, l, false, "x")
+	of.want(t, "c1..c30", "x..c30")
+}
+
+func TestALineageRemembersWhatItIsAskedAboutAgainAndAgain(t *testing.T) {
+	l, of := longLived(t, 90, func(l *Lineage, head int) {
+		if head%(few/2) == 0 {
+			has(t, l, true, "c1")
+		}
+	})
+	has(t, l, true, "c1")
+	of.want(t)
+	has(t, l, true, "c2")
+	of.want(t, "c2..c90")
+}
+
+func TestALineageThatForgotSomeOfItsHistoryAsksAgain(t *testing.T) {
+	for head := few; head < 4*few; head++ {
+		of := &line{head: head}
+		l := NewLineage(of.ask, commit(head), nil)
+		l.part.most = few
+		for i := range maxQuestions + 1 {
+			has(t, l, false, fmt.Sprint("x", i))
+		}
+		has(t, l, true, commit(head), "c1", "c2", "c3")
+	}
+}
+
+// few is how many commits are remembered in tests.
+const few = 10
+
+// longLived goes on to a head, one commit after the other.
+func longLived(t *testing.T, head int, each func(l *Lineage, head int)) (*Lineage, *line) {
+	t.Helper()
+	of := &line{head: 1}
+	l := NewLineage(of.ask, "c1", nil)
+	if l.part.most != maxCommits {
+		t.Errorf("%d commits are remembered, want %d", l.part.most, maxCommits)
+	}
+	l.part.most = few
+	for of.head < head {
+		of.head++
+		l.Accept(commit(of.head), nil)
+		each(l, of.head)
+	}
+	return l, of
 }

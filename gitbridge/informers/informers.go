@@ -32,6 +32,10 @@ import (
 // UID: that is a bookmark of the watch.
 type Decode func(data []byte) (client.Object, error)
 
+// SyncTimeout is how long to wait for the first list of a resource: one of a hundred thousand
+// objects takes half a minute on a busy API server.
+const SyncTimeout = 5 * time.Minute
+
 // resync is how often all objects are looked at again though nothing changed.
 const resync = 10 * time.Hour
 

@@ -118,10 +118,6 @@ func (k *kind) hasOthers(m Members) bool {
 	return false
 }
 
-// syncTime is how long to wait for the first list of a kind: one of a hundred thousand
-// objects takes half a minute on a busy control plane.
-const syncTime = 5 * time.Minute
-
 // list begins to list a kind. The caller holds o.mu.
 func (o *Objects) list(k *kind) (*listing, error) {
 	// Who joins from now on may be missing in it.
@@ -155,7 +151,7 @@ func (o *Objects) list(k *kind) (*listing, error) {
 	}
 	l.synced = told.HasSyncedChecker().Done()
 	fail := sync.OnceFunc(func() { close(l.failed) })
-	time.AfterFunc(syncTime, fail)
+	time.AfterFunc(informers.SyncTimeout, fail)
 	if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 		toolscache.DefaultWatchErrorHandler(ctx, r, err)
 		fail()

@@ -68,8 +68,6 @@ type running struct {
 }
 
 const (
-	// syncTimeout is how long filling the cache with an API's objects may take.
-	syncTimeout = time.Minute
 	// retryFirst and retryMax bound the pauses after errors of the API server.
 	retryFirst = 20 * time.Millisecond
 	retryMax   = 15 * time.Second
@@ -193,7 +191,7 @@ func (c *Controllers) controller(r *running, informer toolscache.SharedIndexInfo
 	kept, err := controller.NewTypedUnmanaged("claim", controller.TypedOptions[ctrl.Request]{
 		Reconciler:              r.reconciler,
 		MaxConcurrentReconciles: c.Workers,
-		CacheSyncTimeout:        syncTimeout,
+		CacheSyncTimeout:        informers.SyncTimeout,
 		SkipNameValidation:      new(true),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryMax),
 		Logger:                  c.Logger.WithValues("binding", binding),

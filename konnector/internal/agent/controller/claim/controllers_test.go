@@ -1,0 +1,64 @@
+package claim
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// An app cluster with a hundred thousand objects, or a slow API server, takes long each time.
+func TestAFirstListOfFourMinutesIsWaitedForAndNotBegunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lists atomic.Int64
+		informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+				lists.Add(1)
+				select {
+				case <-time.After(4 * time.Minute):
+					return &unstructured.UnstructuredList{}, nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			},
+			WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+				if o.SendInitialEvents != nil {
+					return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil) // by a server that sends no lists to watchers
+				}
+				return watch.NewFake(), nil
+			},
+		}, nil, 0, toolscache.Indexers{})
+		w := newGitWorld(t)
+		run, cancel := context.WithCancel(t.Context())
+		w.r.claims = cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()}
+		go w.r.api().Repository.Run(run)
+		synctest.Wait()
+		kept, err := (&Controllers{Workers: 1}).controller(&running{reconciler: w.r}, informer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- kept.Start(run) }()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Errorf("it has ended: %v", err)
+		default:
+		}
+		if !informer.HasSynced() || lists.Load() != 1 {
+			t.Errorf("synced %t, listed %d times", informer.HasSynced(), lists.Load())
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

@@ -95,7 +95,7 @@ type compiler struct {
 	problems  Problems
 }
 
-func (c *compiler) problem(d document, field, format string, args ...any) {
+func (c *compiler) problem(d File, field, format string, args ...any) {
 	c.problems = append(c.problems, d.problem(field, format, args...))
 }
 

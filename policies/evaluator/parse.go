@@ -30,6 +30,8 @@ type File struct {
 	// Name is how problems call the file.
 	Name string
 	Data []byte
+	// Before is the number of lines that are above Data, where it is a part of the file.
+	Before int
 }
 
 // Manifests are what a Set is made of. Parse fills in the defaults of an API server.
@@ -62,15 +64,8 @@ func objects[T any](from []located[T]) []T {
 // located is an object with the place where it was read.
 type located[T any] struct {
 	object T
-	at     document
-}
-
-// document is one YAML document of a file.
-type document struct {
-	file string
-	data []byte
-	// before is the number of lines of the file that are above it.
-	before int
+	// at is the one document that it was read from.
+	at File
 }
 
 // Problems are why manifests are refused, all of them.
@@ -95,12 +90,12 @@ func (p Problems) orNil() error {
 }
 
 // problem is what is wrong with a field of a document.
-func (d document) problem(field, format string, args ...any) *contract.Problem {
-	line := contract.LineOf(d.data, field)
+func (d File) problem(field, format string, args ...any) *contract.Problem {
+	line := contract.LineOf(d.Data, field)
 	if line == 0 {
-		line = contract.LineOf(d.data, "kind")
+		line = contract.LineOf(d.Data, "kind")
 	}
-	return &contract.Problem{File: d.file, Line: d.before + max(line, 1), Reason: fmt.Sprintf(format, args...)}
+	return &contract.Problem{File: d.Name, Line: d.Before + max(line, 1), Reason: fmt.Sprintf(format, args...)}
 }
 
 const (
@@ -114,7 +109,7 @@ func Parse(files ...File) (*Manifests, error) {
 	m := &Manifests{}
 	var problems Problems
 	for _, f := range files {
-		for _, d := range split(f) {
+		for _, d := range Documents(f) {
 			if p := m.add(d); p != nil {
 				problems = append(problems, p)
 			}
@@ -123,16 +118,17 @@ func Parse(files ...File) (*Manifests, error) {
 	return m, problems.orNil()
 }
 
-var separator = regexp.MustCompile(`(?m)^---([ \t].*)?\r?$`)
+// separator ends where the next document begins, which may be on the same line.
+var separator = regexp.MustCompile(`(?m)^---([ \t]|\r?$)`)
 
-// split gives the documents of a file that hold something.
-func split(f File) []document {
-	var out []document
+// Documents are the YAML documents of a file that hold something.
+func Documents(f File) []File {
+	var out []File
 	begin := 0
 	for _, at := range append(separator.FindAllIndex(f.Data, -1), []int{len(f.Data), len(f.Data)}) {
-		d := document{file: f.Name, data: f.Data[begin:at[0]], before: bytes.Count(f.Data[:begin], []byte("\n"))}
+		d := File{Name: f.Name, Data: f.Data[begin:at[0]], Before: f.Before + bytes.Count(f.Data[:begin], []byte("\n"))}
 		begin = at[1]
-		if strings.TrimSpace(comment.ReplaceAllString(string(d.data), "")) != "" {
+		if strings.TrimSpace(comment.ReplaceAllString(string(d.Data), "")) != "" {
 			out = append(out, d)
 		}
 	}
@@ -142,9 +138,9 @@ func split(f File) []document {
 var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
 
 // add reads one document.
-func (m *Manifests) add(d document) *contract.Problem {
+func (m *Manifests) add(d File) *contract.Problem {
 	u := &unstructured.Unstructured{}
-	data, err := yaml.YAMLToJSONStrict(d.data)
+	data, err := yaml.YAMLToJSONStrict(d.Data)
 	switch {
 	case err != nil:
 		return d.problem("", "is not valid YAML: %s", oneLine(err))

@@ -156,6 +156,27 @@ func TestAProblemIsTold(t *testing.T) {
 	}
 }
 
+func TestTheDocumentsOfAFile(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]evaluator.File{
+		"":                              nil,
+		"# about\n---\n---\n# more\n":   nil,
+		"a: 1\n":                        {{Data: []byte("a: 1\n")}},
+		"---\na: '---'\n ---\n---b: 2":  {{Data: []byte("\na: '---'\n ---\n---b: 2"), Before: 0}},
+		"a: 1\r\n---\r\nb: 2\r\n":       {{Data: []byte("a: 1\r\n")}, {Data: []byte("\nb: 2\r\n"), Before: 1}},
+		"a: 1\n--- # x\nb: 2\n--- \nc:": {{Data: []byte("a: 1\n")}, {Data: []byte("# x\nb: 2\n"), Before: 1}, {Data: []byte("\nc:"), Before: 3}},
+		"a: 1\n--- {b: 2}\n---\t{c: 3}": {{Data: []byte("a: 1\n")}, {Data: []byte("{b: 2}\n"), Before: 1}, {Data: []byte("{c: 3}"), Before: 2}},
+	} {
+		if diff := cmp.Diff(want, evaluator.Documents(evaluator.File{Data: []byte(text)})); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", text, diff)
+		}
+	}
+	again := evaluator.Documents(evaluator.File{Data: []byte("a: 1\n---\nb: 2"), Before: 5})
+	if diff := cmp.Diff(again[1:], evaluator.Documents(again[1])); diff != "" || again[1].Before != 6 {
+		t.Errorf("a document of a document is after %d lines: %s", again[1].Before, diff)
+	}
+}
+
 func TestAPolicyWithoutABindingIsNamed(t *testing.T) {
 	t.Parallel()
 	s, err := compile(strings.Split(manifests("validations: [{expression: 'false'}]", ""), "\n---")[0])

@@ -56,20 +56,22 @@ type Suite struct {
 	Cases []Case
 }
 
-// Read makes a Suite of files: those of kind PolicyTest have its cases, all others the
+// Read makes a Suite of files: documents of kind PolicyTest have its cases, all others the
 // policies, bindings and parameters. Its error is evaluator.Problems.
 func Read(files ...evaluator.File) (*Suite, error) {
 	s := &Suite{}
 	var manifests []evaluator.File
 	var problems evaluator.Problems
 	for _, f := range files {
-		var head struct{ Kind string }
-		if yaml.Unmarshal(f.Data, &head) != nil || head.Kind != Kind {
-			manifests = append(manifests, f)
-			continue
+		for _, d := range evaluator.Documents(f) {
+			var head struct{ Kind string }
+			if yaml.Unmarshal(d.Data, &head) != nil || head.Kind != Kind {
+				manifests = append(manifests, d)
+				continue
+			}
+			cases, found := read(d)
+			s.Cases, problems = append(s.Cases, cases...), append(problems, found...)
 		}
-		cases, found := read(f)
-		s.Cases, problems = append(s.Cases, cases...), append(problems, found...)
 	}
 	m, err := evaluator.Parse(manifests...)
 	if err == nil {
@@ -92,7 +94,7 @@ func Read(files ...evaluator.File) (*Suite, error) {
 	return s, err
 }
 
-// read reads one file of cases.
+// read reads one document of cases.
 func read(f evaluator.File) ([]Case, evaluator.Problems) {
 	var content struct {
 		APIVersion string   `json:"apiVersion"`
@@ -102,7 +104,7 @@ func read(f evaluator.File) ([]Case, evaluator.Problems) {
 	}
 	var problems evaluator.Problems
 	say := func(field, format string, args ...any) {
-		problems = append(problems, &contract.Problem{File: f.Name, Line: max(1, contract.LineOf(f.Data, field)), Reason: fmt.Sprintf(format, args...)})
+		problems = append(problems, &contract.Problem{File: f.Name, Line: f.Before + max(1, contract.LineOf(f.Data, field)), Reason: fmt.Sprintf(format, args...)})
 	}
 	if err := yaml.UnmarshalStrict(f.Data, &content); err != nil {
 		say("", "%s", strings.Join(strings.Fields(err.Error()), " "))
@@ -117,7 +119,7 @@ func read(f evaluator.File) ([]Case, evaluator.Problems) {
 	for i := range content.Cases {
 		c := &content.Cases[i]
 		at := fmt.Sprintf("cases[%d]", i)
-		c.policies, c.file, c.line = content.Policies, f.Name, max(1, contract.LineOf(f.Data, at))
+		c.policies, c.file, c.line = content.Policies, f.Name, f.Before+max(1, contract.LineOf(f.Data, at))
 		switch {
 		case c.Name == "":
 			say(at, "the case has no name")

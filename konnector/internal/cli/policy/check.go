@@ -83,12 +83,12 @@ func definitions(paths []string) (map[string]*contract.Schema, error) {
 	}
 	schemas := map[string]*contract.Schema{}
 	for _, f := range files {
-		for _, doc := range bytes.Split(f.Data, []byte("\n---\n")) {
+		for _, doc := range evaluator.Documents(f) {
 			var list struct {
 				Items []apiextensionsv1.CustomResourceDefinition `json:"items"`
 			}
 			var one apiextensionsv1.CustomResourceDefinition
-			if err := errors.Join(yaml.Unmarshal(doc, &list), yaml.Unmarshal(doc, &one)); err != nil {
+			if err := errors.Join(yaml.Unmarshal(doc.Data, &list), yaml.Unmarshal(doc.Data, &one)); err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Name, err)
 			}
 			for _, crd := range append(list.Items, one) {

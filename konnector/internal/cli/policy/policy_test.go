@@ -166,7 +166,7 @@ func TestCheckFillsInTheDefaultsOfADefinition(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	c.write(orders, strings.Replace(claim("orders", "nano"), "  plan: postgresql-single-nano\n", "", 1))
-	c.write("crd.yaml", `apiVersion: apiextensions.k8s.io/v1
+	crd := `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: postgresqlinstances.anynines.com}
 spec:
@@ -178,13 +178,23 @@ spec:
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {service: {type: string}, plan: {type: string, default: postgresql-single-big}}}}}}
-`)
+`
 	if out, err := c.check(CheckInput{}); err != nil {
 		t.Errorf("it says, %v:\n%s", err, out)
 	}
-	out, err := c.check(CheckInput{Definitions: []string{filepath.Join(c.dir, "crd.yaml")}})
-	if code(err) != 1 || !strings.Contains(out, "plan postgresql-single-big is not for namespace team-a") {
-		t.Errorf("it says, %v:\n%s", err, out)
+	another := strings.ReplaceAll(strings.ReplaceAll(crd, "postgresqlinstance", "backup"), "PostgresqlInstance", "Backup")
+	for name, definitions := range map[string]string{
+		"one":                    crd,
+		"two":                    another + "---\n" + crd,
+		"lines that end in CRLF": strings.ReplaceAll(another+"---\n"+crd, "\n", "\r\n"),
+		"a comment between":      another + "--- # of a8s\n" + crd,
+		"a blank between":        another + "--- \n" + crd,
+	} {
+		c.write("crd.yaml", definitions)
+		out, err := c.check(CheckInput{Definitions: []string{filepath.Join(c.dir, "crd.yaml")}})
+		if code(err) != 1 || !strings.Contains(out, "plan postgresql-single-big is not for namespace team-a") {
+			t.Errorf("%s: it says, %v:\n%s", name, err, out)
+		}
 	}
 }
 
@@ -284,6 +294,15 @@ func TestTestsOfPolicies(t *testing.T) {
 		if code(err) != 1 || !strings.Contains(out, want) {
 			t.Errorf("no %q, %v:\n%s", want, err, out)
 		}
+	}
+	text, err := os.ReadFile(wrong)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := write("second.yaml", "apiVersion: v1\r\nkind: ConfigMap\r\nmetadata: {name: a, namespace: b}\r\n---\r\n"+strings.ReplaceAll(string(text), "\n", "\r\n"))
+	out, err = run(policy, second)
+	if want := second + ":8: error: grows: want Deny, got Allow"; code(err) != 1 || !strings.Contains(out, want) {
+		t.Errorf("of a second document: no %q, %v:\n%s", want, err, out)
 	}
 	for words, content := range map[string]string{
 		"it is one of Allow, Deny, Warn":        "cases: [{name: a, want: Maybe, object: {apiVersion: v1, kind: A, metadata: {name: a}}}]",

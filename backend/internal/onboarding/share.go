@@ -85,7 +85,7 @@ func (s *Service) Share(ctx context.Context, who login.Identity, cluster string,
 	if s.Accounts != nil {
 		return nil, refusal.New(refusal.Conflict, "who may see and change this repository is said where it is: %s", s.Accounts.Page(cluster))
 	}
-	share.ID = ""
+	share.ID, share.Offer = "", ""
 	if err := checkShare(share); err != nil {
 		return nil, err
 	}
@@ -126,18 +126,18 @@ func (s *Service) complete(ctx context.Context, cb *v1alpha1.ClusterBinding, who
 	if share.Binding == "" {
 		return nil
 	}
-	exports, err := s.Exports(ctx, cb)
+	offers, err := s.offers(ctx, cb)
 	if err != nil {
 		return err
 	}
 	var found, all []string
-	for _, e := range exports {
-		all = append(all, e.Name)
-		plural, _, _ := strings.Cut(e.Name, ".")
-		if e.Name == share.Binding || e.Spec.Template == share.Binding || plural == share.Binding {
-			found = append(found, e.Name)
+	for binding, offer := range offers {
+		all = append(all, binding)
+		if restapi.MeansBinding(share.Binding, binding, offer) {
+			found = append(found, binding)
 		}
 	}
+	slices.Sort(found)
 	slices.Sort(all)
 	switch {
 	case slices.Contains(found, share.Binding):
@@ -150,7 +150,18 @@ func (s *Service) complete(ctx context.Context, cb *v1alpha1.ClusterBinding, who
 	default:
 		return refusal.New(refusal.NotFound, "cluster %s has no binding %s; it has %s", cb.Name, share.Binding, strings.Join(all, ", "))
 	}
+	share.Offer = offers[share.Binding]
 	return nil
+}
+
+// offers are those that a cluster's APIs are of, by binding.
+func (s *Service) offers(ctx context.Context, cb *v1alpha1.ClusterBinding) (map[string]string, error) {
+	exports, err := s.Exports(ctx, cb)
+	offers := map[string]string{}
+	for _, e := range exports {
+		offers[e.Name] = e.Spec.Template
+	}
+	return offers, err
 }
 
 // shareRules are a share's rights. Anybody who may do more may do less, and read all.
@@ -173,7 +184,9 @@ func shareRules(share restapi.Share) []rbacv1.PolicyRule {
 
 // shareObjects are those that stand for a share, to which it adds the id.
 func shareObjects(cb *v1alpha1.ClusterBinding, share *restapi.Share) (*rbacv1.Role, *rbacv1.RoleBinding, error) {
-	text, err := json.Marshal(share)
+	given := *share
+	given.Offer = "" // it is the binding's, and may be another one later
+	text, err := json.Marshal(given)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,13 +254,17 @@ func (s *Service) Shares(ctx context.Context, who login.Identity, cluster string
 	if err != nil {
 		return nil, err
 	}
+	offers, err := s.offers(ctx, cb)
+	if err != nil {
+		return nil, err
+	}
 	all := []restapi.Share{}
 	for _, b := range bindings {
 		share := restapi.Share{}
 		if err := json.Unmarshal([]byte(b.Annotations[v1alpha1.ShareAnnotation]), &share); err != nil {
 			return nil, fmt.Errorf("RoleBinding %s: annotation %s: %w", b.Name, v1alpha1.ShareAnnotation, err)
 		}
-		share.ID = b.Labels[v1alpha1.LabelShare]
+		share.ID, share.Offer = b.Labels[v1alpha1.LabelShare], offers[share.Binding]
 		all = append(all, share)
 	}
 	slices.SortFunc(all, func(a, b restapi.Share) int {

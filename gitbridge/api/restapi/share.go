@@ -1,5 +1,7 @@
 package restapi
 
+import "strings"
+
 // RepositoryRole is what somebody who does not own a cluster may do with its repository.
 // Each has those before it.
 type RepositoryRole string
@@ -35,4 +37,13 @@ type Share struct {
 	// request Binding may be a plural or the name of an offer.
 	Binding   string `json:"binding,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
+	// Offer is, in answers, the offer that Binding is of; "" where it is not bound any more.
+	Offer string `json:"offer,omitempty"`
+}
+
+// MeansBinding tells whether a person who says word means a binding that is of an offer:
+// they say the binding's name, its plural or the offer's name.
+func MeansBinding(word, binding, offer string) bool {
+	plural, _, _ := strings.Cut(binding, ".")
+	return word != "" && (word == binding || word == plural || word == offer)
 }

@@ -111,10 +111,9 @@ func (in Input) means(s restapi.Share) bool {
 	is := func(full string, given []string) bool {
 		return full != "" && slices.ContainsFunc(given, func(name string) bool { return full == name || strings.HasSuffix(full, ":"+name) })
 	}
-	plural, _, _ := strings.Cut(s.Binding, ".")
 	return (is(s.User, in.Users) || is(s.Group, in.Groups)) &&
 		(in.Role == "" || in.Role == s.Role) &&
-		(in.Binding == "" || in.Binding == s.Binding || in.Binding == plural) &&
+		(in.Binding == "" || restapi.MeansBinding(in.Binding, s.Binding, s.Offer)) &&
 		(in.Namespace == "" || in.Namespace == s.Namespace)
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	policies "gitbind.dev/policies/bound"
@@ -85,11 +86,10 @@ func notBound(all []v1alpha1.APIServiceBinding, name string, err error) error {
 func find(all []v1alpha1.APIServiceBinding, name string) (*v1alpha1.APIServiceBinding, error) {
 	var found []*v1alpha1.APIServiceBinding
 	for i, b := range all {
-		plural, _, _ := strings.Cut(b.Name, ".")
 		if b.Name == name {
 			return &all[i], nil
 		}
-		if plural == name || b.Spec.Template == name {
+		if restapi.MeansBinding(name, b.Name, b.Spec.Template) {
 			found = append(found, &all[i])
 		}
 	}

@@ -88,6 +88,18 @@ func NewGit(r *Registry) Git {
 // Observer observes the repository of one cluster.
 func (g Git) Observer(cluster string) store.Observer { return observer{g, cluster} }
 
+// Forget deletes the series of a cluster.
+func (g Git) Forget(cluster string) {
+	ForgetCluster(cluster, g.pushes.MetricVec, g.commits.MetricVec, g.fetches.MetricVec, g.pushTime.MetricVec, g.fetchTime.MetricVec)
+}
+
+// ForgetCluster deletes the series of a cluster. What is counted for it afterwards makes new ones.
+func ForgetCluster(cluster string, of ...*prometheus.MetricVec) {
+	for _, v := range of {
+		v.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+	}
+}
+
 type observer struct {
 	Git
 	cluster string

@@ -63,6 +63,15 @@ func (b *Bridge) Unfollows(cluster string) {
 	}
 }
 
+// Forget deletes all numbers of a cluster that is gone, or another bridge's. What still works
+// for it has to have ended.
+func (b *Bridge) Forget(cluster string) {
+	if b != nil {
+		b.git.Forget(cluster)
+		shared.ForgetCluster(cluster, b.claims.MetricVec, b.following.MetricVec, b.apply.MetricVec, b.status.MetricVec, b.drift.MetricVec, b.holds.MetricVec)
+	}
+}
+
 // Of gives the numbers of one cluster.
 func (b *Bridge) Of(cluster string) *BridgeCluster {
 	return &BridgeCluster{all: b, cluster: cluster, claims: shared.NewClaims(b.claims, cluster)}

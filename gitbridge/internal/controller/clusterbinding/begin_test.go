@@ -64,6 +64,8 @@ func TestABridgeBeginsWithAClusterThatIsNotReady(t *testing.T) {
 		t.Errorf("of one that is suspended there are %d numbers", n)
 	}
 	numbers.Follows(b.Name, false)
+	// What ends is counted until it has ended.
+	r.followers[b.Name] = &follower{stop: func() { numbers.Of(b.Name).Applied(time.Second) }}
 	if err := api.Delete(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

@@ -39,10 +39,12 @@ func (r *Reconciler) stillFollows(ctx context.Context, b *v1alpha1.ClusterBindin
 // handOver ends the following of an app cluster that belongs to another shard by now, and
 // then lets that one begin.
 func (r *Reconciler) handOver(ctx context.Context, b *v1alpha1.ClusterBinding) error {
-	r.stop(b.Name)
 	if b.FollowedBy() != r.Shard {
+		// All clusters of all other shards come here: most were never followed.
+		r.stop(b.Name)
 		return nil
 	}
+	r.end(b.Name)
 	var live v1alpha1.ClusterBinding
 	if err := r.Server.Get(ctx, client.ObjectKeyFromObject(b), &live); err != nil {
 		return client.IgnoreNotFound(err)

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/metrics"
 	"gitbind.dev/gitbridge/internal/session"
 )
 
@@ -178,17 +182,26 @@ func (l leases) Free(context.Context, client.Writer, string, string) (bool, erro
 
 func TestAShardHandsOverWhenItHasStopped(t *testing.T) {
 	api, b := labelled(t, "b", &v1alpha1.BridgeStatus{Shard: "a", Epoch: "e1", Sequence: 7})
-	r := &Reconciler{Client: api, Server: api, Shard: "a", followers: map[string]*follower{}}
+	registry := prometheus.NewPedanticRegistry()
+	numbers, err := metrics.NewBridge(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Client: api, Server: api, Shard: "a", Metrics: numbers, followers: map[string]*follower{}}
 	stopped := false
 	r.followers[b.Name] = &follower{stop: func() {
 		if live(t, api, b).FollowedBy() != "a" {
 			t.Error("it was handed over while it was followed")
 		}
+		numbers.Of(b.Name).Applied(time.Second)
 		stopped = true
 	}}
 	old := newStatus(api, api, b, "a")
 	if err := r.handOver(t.Context(), b); err != nil || !stopped {
 		t.Fatalf("stopped: %v, %v", stopped, err)
+	}
+	if n := testutil.CollectAndCount(registry); n != 0 {
+		t.Errorf("the shard before has %d numbers of it", n)
 	}
 	now := live(t, api, b)
 	if now.FollowedBy() != "b" || checkpointOf(now.Status.Bridge).Sequence != 7 {

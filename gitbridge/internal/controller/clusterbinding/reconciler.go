@@ -117,12 +117,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var b v1alpha1.ClusterBinding
 	switch err := r.Client.Get(ctx, req.NamespacedName, &b); {
 	case apierrors.IsNotFound(err):
-		r.stop(req.Name)
+		r.end(req.Name)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	case b.DeletionTimestamp != nil:
-		r.stop(req.Name)
+		r.end(req.Name)
 		return ctrl.Result{}, nil
 	}
 	var next ctrl.Result
@@ -243,6 +243,12 @@ func (r *Reconciler) stop(name string) {
 		f.stop()
 	}
 	r.Metrics.Unfollows(name)
+}
+
+// end stops what does not begin here again, and nothing is counted of it any more.
+func (r *Reconciler) end(name string) {
+	r.stop(name)
+	r.Metrics.Forget(name)
 }
 
 // changed has a binding's condition looked at.

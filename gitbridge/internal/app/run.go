@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -102,10 +103,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	if err != nil {
 		return err
 	}
+	resolver := &exportedapi.Resolver{Cache: mgr.GetClient(), Server: mgr.GetAPIReader()}
+	objects.Bound = func(ctx context.Context) (map[schema.GroupVersionResource]bool, error) {
+		return resolver.Bound(ctx, members.HasNamespace)
+	}
 	if err := mgr.Add(objects); err != nil {
 		return err
 	}
-	resolver := &exportedapi.Resolver{Cache: mgr.GetClient(), Server: mgr.GetAPIReader()}
 	exports.Exports, exports.Objects, exports.IsOurs = resolver, objects, members.HasNamespace
 	if err := exports.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("set up the controller of exports: %w", err)

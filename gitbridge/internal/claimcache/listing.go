@@ -19,6 +19,8 @@ type kind struct {
 	binding       string
 	resource      schema.GroupVersionResource
 	current, next *listing
+	// unused says that no binding used it when tidy looked, and nobody asked for it since.
+	unused bool
 }
 
 // listing is one list of a kind's objects, with what became of them since.
@@ -29,7 +31,7 @@ type listing struct {
 	// failed is closed when the API server refused it, or takes far too long: nobody waits
 	// any more.
 	failed chan struct{}
-	// superseded is closed when the next listing has taken its place.
+	// superseded is closed when the next listing has taken its place, or its kind was dropped.
 	superseded chan struct{}
 	stop       func()
 	// began is at which moment the shard's members were those whose objects are in it.

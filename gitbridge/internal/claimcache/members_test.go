@@ -1,6 +1,8 @@
 package claimcache
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/contract"
@@ -226,7 +229,7 @@ func TestAShardKeepsTheObjectsOfItsOwnClustersOnly(t *testing.T) {
 
 	// It leaves, and what it had is dropped.
 	m.leave("theirs")
-	o.tidy()
+	o.tidy(t.Context())
 	o.want(t, "gb-ours-team-a/a", "gb-ours-team-a/relabelled")
 
 	got := map[string]int{}
@@ -506,5 +509,109 @@ func TestTheAPIServerSaysWhetherThereAreObjectsInAnyVersion(t *testing.T) {
 				t.Errorf("has %t, served %t, %v", has, served, err)
 			}
 		})
+	}
+}
+
+func TestAKindThatNoBindingUsesIsDropped(t *testing.T) {
+	t.Parallel()
+	stays, goes := of("ours", "stays"), of("ours", "goes")
+	p := &plane{objects: []*unstructured.Unstructured{stays, goes}}
+	o, err := New(p.serve(t), newMembers("ours"), func(string, contract.Key, bool) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v1, v2 := gvk, gvk
+	v2.Version = "v2"
+	resource := schema.ParseGroupResource(binding)
+	var bound, trouble atomic.Value
+	bound.Store([]string{"v1"})
+	trouble.Store(false)
+	o.Bound = func(context.Context) (map[schema.GroupVersionResource]bool, error) {
+		used := map[schema.GroupVersionResource]bool{}
+		if trouble.Load() == true {
+			return used, errors.New("connection refused")
+		}
+		for _, version := range bound.Load().([]string) {
+			used[resource.WithVersion(version)] = true
+		}
+		return used, nil
+	}
+	go func() { _ = o.Start(t.Context()) }()
+	watch := func(of schema.GroupVersionKind) {
+		t.Helper()
+		if err := o.Watch(t.Context(), of, binding, "ours", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watch(v1)
+	// It goes where nobody sees it: the version is not served any more.
+	p.remove(goes)
+	bound.Store([]string{"v1", "v2"})
+	watch(v2)
+	both := func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.kinds[v1] != nil && o.kinds[v2] != nil
+	}
+	for range 3 {
+		o.tidy(t.Context())
+	}
+	if paths := o.PathsOf("ours", binding); !both() || len(paths) != 2 {
+		t.Fatalf("of two versions that are bound there are the objects %v", paths)
+	}
+	bound.Store([]string{"v2"})
+	for range 3 {
+		o.tidy(t.Context())
+		watch(v1)
+	}
+	if !both() {
+		t.Error("a kind that is asked for was dropped")
+	}
+	trouble.Store(true)
+	for range 3 {
+		o.tidy(t.Context())
+	}
+	if !both() {
+		t.Error("a kind was dropped though it is not known what is bound")
+	}
+	trouble.Store(false)
+	o.mu.Lock()
+	old := o.kinds[v1].current
+	o.mu.Unlock()
+	for deadline := time.Now().Add(time.Minute); both() || !old.informer.IsStopped(); time.Sleep(time.Millisecond) {
+		if o.tidy(t.Context()); time.Now().After(deadline) {
+			t.Fatal("it is still watched")
+		}
+	}
+	if paths := o.PathsOf("ours", binding); len(paths) != 1 {
+		t.Errorf("objects %v", paths)
+	}
+	watch(v1)
+	if u, err := o.Get(v1, stays.GetNamespace(), stays.GetName()); u == nil || err != nil {
+		t.Errorf("what is bound again: %v, %v", u, err)
+	}
+}
+
+// Its list does not come before the kind is dropped.
+func TestWhoWaitsForAKindThatIsDroppedIsServed(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	p := &plane{objects: []*unstructured.Unstructured{of("ours", "a")}, hold: hold}
+	o := watching(t, p, newMembers("ours"), func(string, contract.Key, bool) {})
+	waiting, done := make(chan struct{}, 10), make(chan error, 1)
+	go func() { done <- o.Watch(t.Context(), gvk, binding, "ours", func() { waiting <- struct{}{} }) }()
+	<-waiting
+	p.mu.Lock()
+	p.hold = nil
+	p.mu.Unlock()
+	o.mu.Lock()
+	o.drop(gvk)
+	o.mu.Unlock()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	close(hold)
+	if paths := o.PathsOf("ours", binding); len(paths) != 1 {
+		t.Errorf("objects %v", paths)
 	}
 }

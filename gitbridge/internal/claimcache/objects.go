@@ -46,6 +46,9 @@ type Objects struct {
 	lists    rest.Interface
 	selector labels.Selector
 	members  Members
+	// Bound are the resources that bindings of the members use; nil for all. It is to be set
+	// before Start.
+	Bound func(context.Context) (map[schema.GroupVersionResource]bool, error)
 	// changed is told which claim of which cluster an object is that changed,
 	// and whether it just did.
 	changed func(clusterID string, key contract.Key, now bool)
@@ -75,7 +78,8 @@ func New(config *rest.Config, members Members, changed func(clusterID string, ke
 	}, nil
 }
 
-// tidyInterval is between two looks whether objects of app clusters are kept that left.
+// tidyInterval is between two looks whether objects of app clusters are kept that left, or
+// kinds that no binding uses.
 const tidyInterval = 30 * time.Second
 
 // Start watches until ctx ends.
@@ -95,7 +99,7 @@ func (o *Objects) Start(ctx context.Context) error {
 	}
 	o.waiting = nil
 	o.mu.Unlock()
-	wait.UntilWithContext(ctx, func(context.Context) { o.tidy() }, tidyInterval)
+	wait.UntilWithContext(ctx, o.tidy, tidyInterval)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	running.Wait()
@@ -163,6 +167,10 @@ func (o *Objects) listingWith(ctx context.Context, of schema.GroupVersionKind, b
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.kinds[of] != k {
+		// It was dropped meanwhile.
+		return k.current, false, nil
+	}
 	o.settle(k)
 	if has, _ := has.(bool); has || k.has(clusterID) {
 		if l, err = o.again(k); err != nil {
@@ -187,6 +195,7 @@ func (o *Objects) find(of schema.GroupVersionKind, binding, clusterID string, jo
 		}
 		o.kinds[of] = k
 	}
+	k.unused = false
 	o.settle(k)
 	for _, l := range []*listing{k.current, k.next} {
 		if l != nil && l.includes(clusterID, joined) {
@@ -208,18 +217,64 @@ func (o *Objects) again(k *kind) (*listing, error) {
 	return k.next, err
 }
 
-// tidy lists kinds again of which objects are kept whose app cluster left the shard.
-func (o *Objects) tidy() {
+// tidy lists kinds again of which objects are kept whose app cluster left the shard, and drops
+// those that no binding uses: an API that was bound in another version, or not at all any more.
+func (o *Objects) tidy(ctx context.Context) {
+	isBound := o.isBound(ctx)
 	_, left := o.members.Moment()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, k := range o.kinds {
+	for of, k := range o.kinds {
+		switch wasUnused := k.unused; {
+		case isBound(k.resource):
+			k.unused = false
+		case wasUnused:
+			o.drop(of)
+			continue
+		default:
+			// What was bound since it was asked is asked for in a moment.
+			k.unused = true
+		}
 		if o.settle(k); k.next == nil && k.current.began < left && k.current.tidied < left {
 			k.current.tidied = left
 			if k.hasOthers(o.members) {
 				_, _ = o.again(k)
 			}
 		}
+	}
+}
+
+// isBound tells of a resource whether a binding uses it, also where that is not known.
+func (o *Objects) isBound(ctx context.Context) func(schema.GroupVersionResource) bool {
+	all := func(schema.GroupVersionResource) bool { return true }
+	select {
+	case <-o.members.Known():
+	default:
+		return all
+	}
+	if o.Bound == nil {
+		return all
+	}
+	bound, err := o.Bound(ctx)
+	if err != nil {
+		return all
+	}
+	return func(r schema.GroupVersionResource) bool { return bound[r] }
+}
+
+// drop watches a kind no more. Who waits for its objects asks for the kind again. The caller
+// holds o.mu.
+func (o *Objects) drop(of schema.GroupVersionKind) {
+	k := o.kinds[of]
+	delete(o.kinds, of)
+	for _, l := range []*listing{k.current, k.next} {
+		if l == nil {
+			continue
+		}
+		if l.stop != nil {
+			l.stop()
+		}
+		close(l.superseded)
 	}
 }
 

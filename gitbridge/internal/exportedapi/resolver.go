@@ -142,6 +142,21 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, binding string) (API,
 	return r.Export(ctx, &e)
 }
 
+// Bound are the resources that the exports of namespaces are of, also where they are not granted.
+func (r *Resolver) Bound(ctx context.Context, isOurs func(namespace string) bool) (map[schema.GroupVersionResource]bool, error) {
+	var exports v1alpha1.APIServiceExportList
+	if err := r.Cache.List(ctx, &exports, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list exports: %w", err)
+	}
+	bound := map[schema.GroupVersionResource]bool{}
+	for i := range exports.Items {
+		if e := &exports.Items[i]; isOurs(e.Namespace) {
+			bound[schema.GroupVersionResource(e.Spec.API)] = true
+		}
+	}
+	return bound, nil
+}
+
 // Export looks up what an export grants.
 func (r *Resolver) Export(ctx context.Context, e *v1alpha1.APIServiceExport) (API, error) {
 	switch {

@@ -17,7 +17,8 @@ type FollowOptions struct {
 	// Poll is about how often to look without being woken. Default: one minute.
 	Poll time.Duration
 	// OnChange is called with the snapshot of the last call that returned nil
-	// (nil at first) and a newer one, also for what this process itself wrote.
+	// (nil at first) and a newer one, also for what this process itself wrote, and
+	// with the same one where the branch was set back from that.
 	// The first call comes even if the branch does not exist: new is then
 	// empty. When it returns an error it is called again later, with the same
 	// old.
@@ -96,11 +97,12 @@ type follower struct {
 
 // look fetches, and passes on what is new.
 func (f *follower) look(ctx context.Context, hint Hash) error {
+	known := f.Branch.Snapshot().Head()
 	snap, err := f.Branch.FetchTip(ctx, hint)
 	if err != nil {
 		return err
 	}
-	if f.called && snap.Head() == f.seen.Head() {
+	if f.called && snap.Head() == f.seen.Head() && snap.Head() == known {
 		return nil
 	}
 	if err := f.OnChange(ctx, f.seen, snap); err != nil {

@@ -20,21 +20,21 @@ import (
 type follow struct {
 	*testing.T
 	remote *memstore.Remote
-	writer store.Branch
-	wake   chan store.Hash
-	mu     sync.Mutex
-	log    []string
-	fail   error
-	loads  atomic.Int64
-	heads  atomic.Int64
-	broken atomic.Bool
+	// reader is the branch that is followed, and writer is of another process.
+	reader, writer store.Branch
+	wake           chan store.Hash
+	mu             sync.Mutex
+	log            []string
+	fail           error
+	loads          atomic.Int64
+	heads          atomic.Int64
+	broken         atomic.Bool
 }
 
 func newFollow(t *testing.T, test func(f *follow)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &follow{T: t, remote: memstore.New(), wake: make(chan store.Hash, 1)}
-		f.writer = f.remote.Branch("main")
-		reader := f.remote.Branch("main")
+		f.writer, f.reader = f.remote.Branch("main"), f.remote.Branch("main")
 		f.remote.SetFault(func(c memstore.Call) error {
 			switch {
 			case f.broken.Load():
@@ -53,7 +53,7 @@ func newFollow(t *testing.T, test func(f *follow)) {
 		go func() {
 			defer close(done)
 			store.Follow(ctx, store.FollowOptions{
-				Branch: reader, Wake: f.wake, Poll: time.Hour,
+				Branch: f.reader, Wake: f.wake, Poll: time.Hour,
 				OnChange: func(_ context.Context, old, new *store.Snapshot) error {
 					return f.tell(fmt.Sprintf("%q to %q", read(old), read(new)))
 				},
@@ -122,6 +122,22 @@ func TestFollowLooksAtStartWhenWokenAndFromTimeToTime(t *testing.T) {
 		f.want()
 		time.Sleep(72 * time.Minute)
 		f.want(`"2" to "3"`)
+	})
+}
+
+// What this process pushes is not looked at by itself.
+func TestFollowTellsOfABranchThatIsSetBackToWhatItSawLast(t *testing.T) {
+	newFollow(t, func(f *follow) {
+		f.want(`"" to "0"`, "<nil>")
+		first := f.remote.Head("main")
+		if _, err := f.reader.Update(f.Context(), storetest.Put("x", "1")); err != nil {
+			f.Fatal(err)
+		}
+		f.remote.ForceHead("main", first)
+		store.Tell(f.wake, "")
+		f.want(`"0" to "0"`)
+		store.Tell(f.wake, "")
+		f.want()
 	})
 }
 

@@ -377,6 +377,58 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 	}
 }
 
+// A repository that was lost is made anew, and then given what a mirror has. The bridge may look
+// in between, and see main before status.
+func TestALostStatusBranchThatIsGivenBackIsFollowed(t *testing.T) {
+	t.Parallel()
+	for _, isOld := range []bool{false, true} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("isOld=%v restarted=%v", isOld, restarted), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				empty := w.remote.Head("main")
+				head := w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})
+				r := w.startAndFollow()
+				r.answer(path("a"), contract.Applied)
+				backup := w.remote.Head("status")
+				r.answer(path("b"), contract.Applied)
+				before := statusbranch.Observed(w.statusTree())
+				if !isOld {
+					backup = w.remote.Head("status")
+				}
+				if restarted {
+					r.stop()
+				}
+				w.remote.ForceHead("status", "")
+				if restarted {
+					r = w.start()
+				}
+				w.eventually("status is lost", func() bool {
+					store.Tell(r.wakeStatus, "")
+					store.Tell(r.wakeMain, "")
+					return r.View().Held
+				})
+				w.remote.ForceHead("main", empty)
+				r.wantHeld("MainRewritten")
+				w.remote.ForceHead("main", head)
+				r.wantHeld("StatusLost")
+				w.queued()
+				w.remote.ForceHead("status", backup)
+				w.eventually("main is followed", func() bool {
+					store.Tell(r.wakeStatus, "")
+					return r.View().Main.Head() == head && !r.View().Held
+				})
+				r.answer(path("a"), contract.Applied)
+				r.answer(path("b"), contract.Applied)
+				w.eventually("main is answered again, in the same epoch", func() bool {
+					now := statusbranch.Observed(w.statusTree())
+					return now.Commit == string(head) && now.Epoch == before.Epoch && now.Sequence > before.Sequence
+				})
+			})
+		}
+	}
+}
+
 func TestAStatusBranchFromABackupIsAnsweredAgain(t *testing.T) {
 	w := newWorld(t)
 	w.commit("Add", map[string]string{path("a"): "1", path("b"): "1"})

@@ -80,6 +80,9 @@ func (s *Session) compareStatus(ctx context.Context) error {
 	case set:
 		s.options.Began()
 		s.answerAgain()
+		if was && s.seen != nil {
+			return s.accept(ctx, s.seen)
+		}
 	case s.statusLost && !was && s.seen != nil:
 		v := guard.Main{Head: string(s.seen.Head()), StatusLost: true}.Judge()
 		v.Message = wordsOfMain(v, "")
@@ -127,9 +130,10 @@ func (s *Session) CheckStatus(ctx context.Context, path string) error {
 }
 
 // lookAtStatus finds out whether the branch is lost, or set to another commit
-// than the last that is known here. The caller holds s.following.
+// than the last that is known here, such as by a mirror of what was lost. The caller
+// holds s.following.
 func (s *Session) lookAtStatus(ctx context.Context) (set bool, err error) {
-	if s.statusLost || !s.Status.IsForeign() {
+	if !s.statusLost && !s.Status.IsForeign() {
 		return false, nil
 	}
 	got := statusbranch.Observed(s.Status.Snapshot())
@@ -137,7 +141,7 @@ func (s *Session) lookAtStatus(ctx context.Context) (set bool, err error) {
 		s.statusLost = true
 		return false, nil
 	}
-	if s.Status.IsLate(got) {
+	if !s.statusLost && s.Status.IsLate(got) {
 		s.Status.Open(got.Epoch, got, 0)
 		return true, nil
 	}
@@ -147,6 +151,7 @@ func (s *Session) lookAtStatus(ctx context.Context) (set bool, err error) {
 	}
 	s.Status.Open(got.Epoch, got, reached)
 	s.setBack.Add(1)
+	s.statusLost = false
 	return true, nil
 }
 

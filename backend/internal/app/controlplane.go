@@ -29,7 +29,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -40,6 +39,7 @@ import (
 	"gitbind.dev/backend/internal/controller/unattended"
 	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/backoff"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/program"
 )
@@ -167,15 +167,15 @@ func (c *controlPlane) addControllers(git *repositories, heard func(cluster stri
 	if err := c.Add(c.shards); err != nil {
 		return err
 	}
-	workers := controller.Options{MaxConcurrentReconciles: 8}
+	const workers = 8
 	bindings := &clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: git.Host, Accounts: git.accounts, Move: git.move, Now: time.Now}
-	if err := bindings.AddToManager(c, c.bridgeSecrets, c.konnectorSecrets, workers); err != nil {
+	if err := bindings.AddToManager(c, c.bridgeSecrets, c.konnectorSecrets, backoff.Controller(workers)); err != nil {
 		return err
 	}
-	if err := (&apiserviceexport.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Now: time.Now}).AddToManager(c, workers); err != nil {
+	if err := (&apiserviceexport.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Now: time.Now}).AddToManager(c, backoff.Controller(workers)); err != nil {
 		return err
 	}
-	return (&apiserviceexporttemplate.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, workers)
+	return (&apiserviceexporttemplate.Reconciler{Client: c.GetClient(), Now: time.Now}).AddToManager(c, backoff.Controller(workers))
 }
 
 // lookAtCopies has the copy of each repository that a host elsewhere has looked at now and then.

@@ -17,11 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -29,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/backoff"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/export"
@@ -44,14 +43,9 @@ const (
 	byTemplate   = "template"
 )
 
-const (
-	// pushTimeout is how long a worker, which is there for all app clusters, waits for one's Git
-	// host. The budget of github.com has a push wait for nearly as long.
-	pushTimeout = 10 * time.Second
-	// What fails is looked at again after this long, then twice that, and so on.
-	retryFirst = 100 * time.Millisecond
-	retryLast  = 30 * time.Second
-)
+// pushTimeout is how long a worker, which is there for all app clusters, waits for one's Git
+// host. The budget of github.com has a push wait for nearly as long.
+const pushTimeout = 10 * time.Second
 
 // Exports tells what an export comes to.
 type Exports interface {
@@ -113,12 +107,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1alpha1.APIServiceExportTemplate{}, handler.EnqueueRequestsFromMapFunc(r.of(byTemplate)),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.events, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 8, RateLimiter: newRateLimiter()}).
+		WithOptions(backoff.Controller(8)).
 		Complete(r)
-}
-
-func newRateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLast)
 }
 
 // of maps a definition, or a template, to its exports.

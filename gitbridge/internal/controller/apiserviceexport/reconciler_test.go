@@ -231,17 +231,6 @@ func TestL8_AnExportIsTriedAgainWhenItsRepositoryIsReachedAgain(t *testing.T) {
 	})
 }
 
-func TestL8_AnExportThatFailedForLongIsTriedAgainSoon(t *testing.T) {
-	t.Parallel()
-	limiter, wait := newRateLimiter(), time.Duration(0)
-	for range 100 {
-		wait = limiter.When(ctrl.Request{})
-	}
-	if wait > 30*time.Second {
-		t.Errorf("after %s", wait)
-	}
-}
-
 func TestWhatATemplateSaidLastStaysWhenItIsGone(t *testing.T) {
 	f := start(t)
 	f.api.Keys, f.api.Changes, f.api.Offer = contract.Keys{"example.com/"}, v1alpha1.ChangesPullRequest, &v1alpha1.Offer{DisplayName: "Cache"}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/backoff"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/internal/transform"
 	"gitbind.dev/gitbridge/policy"
@@ -35,6 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("apiserviceexporttemplate").
 		For(&v1alpha1.APIServiceExportTemplate{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(backoff.Controller(1)).
 		Complete(r)
 }
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"gitbind.dev/gitbridge/backoff"
 	"gitbind.dev/gitbridge/internal/failure"
 	decide "gitbind.dev/gitbridge/internal/request"
 	"gitbind.dev/gitbridge/internal/session"
@@ -45,10 +46,6 @@ type Queue struct {
 }
 
 const (
-	// What fails, or waits for claims to go, is looked at again after this long,
-	// then twice that, and so on.
-	retryFirst = 100 * time.Millisecond
-	retryLast  = 30 * time.Second
 	// reask is how often it is asked whether a cluster may still bind what it has.
 	reask = 5 * time.Minute
 	// rightsDelay is how long a change of rights may take to reach all that judge by
@@ -59,7 +56,7 @@ const (
 // NewQueue returns an empty queue.
 func NewQueue() *Queue {
 	return &Queue{workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[Request](retryFirst, retryLast),
+		backoff.RateLimiter[Request](),
 		workqueue.TypedRateLimitingQueueConfig[Request]{Name: "request"},
 	)}
 }
@@ -81,7 +78,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 		SkipNameValidation:      &many,
 		MaxConcurrentReconciles: 4,
 		Reconciler:              c,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[Request](retryFirst, retryLast),
+		RateLimiter:             backoff.RateLimiter[Request](),
 		NewQueue: func(string, workqueue.TypedRateLimiter[Request]) workqueue.TypedRateLimitingInterface[Request] {
 			return queue
 		},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/backoff"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 )
@@ -39,6 +40,7 @@ func (w *Watch) SetupWithManager(mgr ctrl.Manager) error {
 		// Of a change, what was before it and what is after it are asked about.
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(ofRole), changed).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(ofBinding), changed).
+		WithOptions(backoff.Controller(1)).
 		Complete(w)
 }
 

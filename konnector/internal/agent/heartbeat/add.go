@@ -6,11 +6,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/backoff"
 	"gitbind.dev/konnector/internal/agent/controller/connection"
 )
 
@@ -26,7 +26,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		Named("heartbeat").
 		For(&v1alpha1.Connection{}).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(connection.WithSecret(r.Client))).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(backoff.Controller(workers)).
 		Complete(r)
 }
 

@@ -13,13 +13,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/backoff"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
@@ -68,7 +68,7 @@ func (r *Reconciler) AddToManager(mgr ctrl.Manager) error {
 		})).
 		WatchesRawSource(source.Func(r.requests.start)).
 		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error { return watchPolicies(ctx, mgr, q) })).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(backoff.Controller(workers)).
 		Complete(r)
 }
 

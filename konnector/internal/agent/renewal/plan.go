@@ -76,6 +76,9 @@ type facts struct {
 	refused time.Time
 	// renewed is when this process renewed it last, and renewedGit what opens the Git host.
 	renewed, renewedGit time.Time
+	// failed is the step that was done last, if it failed, and wait otherwise: where two renewals
+	// are due, that is not tried on and on until the other's credential has expired.
+	failed step
 	// seed spreads the renewals of many clusters.
 	seed string
 }
@@ -97,6 +100,9 @@ func next(f facts) (step, time.Time) {
 		return look, f.now
 	case !f.refused.IsZero() && !f.known.dead && !f.kept.git.Expires.IsZero() && f.renewed.Before(f.refused) && f.renewedGit.Before(f.refused):
 		// The Git host let go of the one that it gave, or it has expired.
+		if f.failed == renewGit && !f.now.Before(f.due()) {
+			return renew, f.now
+		}
 		return renewGit, f.now
 	case !f.refused.IsZero() && !f.known.dead && f.kept.git.Password != "" && f.kept.git.Expires.IsZero() && f.renewed.Before(f.refused):
 		// The Git host let go of the one that it gave: another one comes with a renewal.
@@ -111,21 +117,30 @@ func next(f facts) (step, time.Time) {
 		return wait, lookAt
 	}
 	// What counts is renewed, though the Git host may refuse it: that may pass, and later.
-	at := due(f.known.expires, f.known.renewAfter, f.renewed, f.seed)
-	if !f.now.Before(at) {
+	at, gitAt := f.due(), f.gitDue()
+	switch isDue, isGitDue := !f.now.Before(at), !gitAt.IsZero() && !f.now.Before(gitAt); {
+	case isDue && (!isGitDue || f.failed != renew):
 		return renew, f.now
-	}
-	if git := f.kept.git; !git.Expires.IsZero() {
-		if gitAt := due(git.Expires, git.RenewAfter, f.renewedGit, f.seed); !f.now.Before(gitAt) {
-			return renewGit, f.now
-		} else if gitAt.Before(at) {
-			at = gitAt
-		}
+	case isGitDue:
+		return renewGit, f.now
+	case !gitAt.IsZero() && gitAt.Before(at):
+		at = gitAt
 	}
 	if looks && lookAt.Before(at) {
 		at = lookAt
 	}
 	return wait, at
+}
+
+// due is when to renew what the backend knows, and gitDue what opens the Git host; zero if that
+// does not expire.
+func (f facts) due() time.Time { return due(f.known.expires, f.known.renewAfter, f.renewed, f.seed) }
+
+func (f facts) gitDue() time.Time {
+	if f.kept.git.Expires.IsZero() {
+		return time.Time{}
+	}
+	return due(f.kept.git.Expires, f.kept.git.RenewAfter, f.renewedGit, f.seed)
 }
 
 // due is when to renew: a little later than the backend says, for each cluster

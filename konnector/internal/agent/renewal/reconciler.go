@@ -62,6 +62,7 @@ type memory struct {
 	known               known
 	renewed, renewedGit time.Time
 	failures            int
+	failed              step
 	// trouble is the last failure, with which password, and until when to leave
 	// it at that.
 	trouble error
@@ -113,7 +114,7 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 	if m.trouble != nil && m.about == k.password && now.Before(m.until) {
 		return m.until, nil
 	}
-	f := facts{now: now, kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn, now), renewed: m.renewed, renewedGit: m.renewedGit, seed: conn.Spec.ClusterID}
+	f := facts{now: now, kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn, now), renewed: m.renewed, renewedGit: m.renewedGit, failed: m.failed, seed: conn.Spec.ClusterID}
 	what, at := next(f)
 	if what == wait {
 		return at, nil
@@ -138,10 +139,11 @@ func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret
 		}
 	}
 	if err != nil {
+		m.failed = what
 		return at, err
 	}
-	m.failures, m.trouble = 0, nil
-	f.known, f.renewed, f.renewedGit, f.kept = m.known, m.renewed, m.renewedGit, k
+	m.failures, m.failed, m.trouble = 0, wait, nil
+	f.known, f.renewed, f.renewedGit, f.failed, f.kept = m.known, m.renewed, m.renewedGit, m.failed, k
 	_, at = next(f)
 	return at, nil
 }

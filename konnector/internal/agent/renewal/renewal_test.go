@@ -57,8 +57,9 @@ type world struct {
 	gitIssued int
 	// behind is how far the backend's clock is behind.
 	behind time.Duration
-	// down is what each request is answered by; 0 for none.
-	down int
+	// down is what each request is answered by, or each POST to downAt; 0 for none.
+	down   int
+	downAt string
 }
 
 func newWorld(t *testing.T) *world {
@@ -111,7 +112,7 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	_, password, _ := r.BasicAuth()
 	switch {
-	case w.down != 0:
+	case w.down != 0 && (w.downAt == "" || r.Method == http.MethodPost && r.URL.Path == "/v1/clusters/k3x/"+w.downAt):
 		rw.WriteHeader(w.down)
 		return
 	case r.URL.Path == "/v1/clusters/k3x/credential/git" && r.Method == http.MethodPost && w.git:
@@ -744,6 +745,60 @@ func TestWhatIsRefusedIsRenewedWhenItIsDue(t *testing.T) {
 		w.now = w.now.Add(w.run())
 	}
 	w.holds("renewed-1", "first")
+}
+
+// A Git host may have been left, and the Connection not say so yet.
+func TestWhatIsNotRenewedKeepsTheOtherFromNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		status  int
+		downAt  string
+		refused bool
+	}{
+		"the Git host's, which is refused, is unknown": {http.StatusNotFound, "credential/git", true},
+		"the Git host's, which is refused":             {http.StatusServiceUnavailable, "credential/git", true},
+		"the Git host's":                               {http.StatusServiceUnavailable, "credential/git", false},
+		"the backend's, and the Git host's is refused": {http.StatusServiceUnavailable, "credential", true},
+		"the backend's":                                {http.StatusServiceUnavailable, "credential", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.onGitHostForAnHour()
+			if c.status == http.StatusNotFound {
+				w.leaveGitHost(false)
+			}
+			w.run()
+			// When the backend's is due.
+			w.now = w.now.Add(64 * time.Hour)
+			if c.refused {
+				w.refuse()
+			}
+			w.down, w.downAt = c.status, c.downAt
+			renewed := func() bool { return w.asked() > 0 }
+			if c.downAt == "credential" {
+				renewed = func() bool { return w.gitIssued > 0 }
+			}
+			end := w.now.Add(time.Hour)
+			for !renewed() && w.now.Before(end) {
+				w.now = w.now.Add(max(w.run(), time.Second))
+			}
+			if !renewed() {
+				t.Fatal("it is not renewed")
+			}
+			// What failed is renewed as well, once it can be.
+			w.down = 0
+			for range 10 {
+				w.inUse, _ = w.secret()
+				w.now = w.now.Add(max(w.run(), time.Second))
+			}
+			var s corev1.Secret
+			if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+				t.Fatal(err)
+			}
+			if git := read(&s).git.Password; w.asked() == 0 || w.git == (git == "git-first") {
+				t.Errorf("the backend's was renewed %d times, and the Git host's is %s", w.asked(), git)
+			}
+		})
+	}
 }
 
 func errorsForbidden() error {

@@ -275,7 +275,8 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 		return err
 	}
 	doing := progress.Begin(in.Terminal, "waiting until it is acted on")
-	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.done)
+	var instead string
+	err = in.Cluster.Until(ctx, appcluster.Watched{Kind: c.gvk(), Key: client.ObjectKey{Name: c.Name}}, in.Timeout, c.until(u.GetResourceVersion(), &instead))
 	doing.End()
 	var late *appcluster.NotReady
 	if errors.As(err, &late) {
@@ -283,6 +284,9 @@ func (in Input) approve(ctx context.Context, c chosen) error {
 	}
 	if err != nil {
 		return err
+	}
+	if instead != "" {
+		return fmt.Errorf("approved, but before that was seen to be acted on, somebody approved %s in its place: kubectl gitbind approve says what waits", instead)
 	}
 	_, err = fmt.Fprintf(in.Terminal.Out, "%s: approved, and acted on\n", c.Holder)
 	return err

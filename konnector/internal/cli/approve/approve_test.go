@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -153,6 +154,41 @@ func TestDone(t *testing.T) {
 	for left, want := range map[string]bool{of: false, path: false, "bindings/caches.example.com," + path: false, "bindings/caches.example.com": true} {
 		if got := folder.doneOn(on(map[string]string{recreateAnnotation: left})); got != want {
 			t.Errorf("of the folder, %q is left: done is %t", left, got)
+		}
+	}
+}
+
+// The bridge acts on what the annotation says, and takes it away.
+func TestAnApprovalThatAnotherReplacedIsNotCalledActedOn(t *testing.T) {
+	const earlier, another = "0000000000000000000000000000000000000000", "1111111111111111111111111111111111111111"
+	for _, annotation := range []string{v1alpha1.ApproveMainAnnotation, v1alpha1.ApproveRemovalsAnnotation} {
+		for name, c := range map[string]struct {
+			// values are what is seen of the annotation, from the version before the one written on.
+			values  []string
+			done    bool
+			instead string
+		}{
+			"as it was before":     {[]string{earlier}, false, ""},
+			"before it was there":  {[]string{""}, false, ""},
+			"it waits":             {[]string{earlier, hash, hash}, false, ""},
+			"it alone":             {[]string{earlier, hash, ""}, true, ""},
+			"another one":          {[]string{"", hash, another, ""}, true, another},
+			"another one, at once": {[]string{"", another}, true, another},
+		} {
+			approved := chosen{annotations: map[string]string{annotation: hash}, holder: &holder{kind: "ClusterBinding"}}
+			var instead string
+			done, is := false, approved.until("7", &instead)
+			for i, value := range c.values {
+				u := &unstructured.Unstructured{}
+				u.SetResourceVersion(strconv.Itoa(6 + i))
+				u.SetAnnotations(map[string]string{annotation: value})
+				if done, _ = is(u); done {
+					break
+				}
+			}
+			if done != c.done || instead != c.instead {
+				t.Errorf("%s of %s: done is %t, another one is %q", name, annotation, done, instead)
+			}
 		}
 	}
 }

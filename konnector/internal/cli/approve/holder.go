@@ -8,8 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 )
 
@@ -133,15 +135,45 @@ func items(w io.Writer, items []Item) {
 	}
 }
 
-// done judges an object after the approval was written: as Until wants it.
-func (c chosen) done(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+// until is for waiting for what becomes of the approval that was written with a
+// resourceVersion: it is acted on, or instead is what somebody else approved in its place,
+// which the agent acts on then.
+func (c chosen) until(written string, instead *string) appcluster.Is {
+	return func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+		if u != nil {
+			// The first one that is seen may be older.
+			if order, err := resourceversion.CompareResourceVersion(u.GetResourceVersion(), written); err == nil && order < 0 {
+				return false, nil
+			}
+		}
+		done := c.done(u)
+		if !done && u != nil {
+			*instead = c.replacement(u)
+		}
+		return done || *instead != "", nil
+	}
+}
+
+// replacement is what an annotation says in the place of what was approved, "" for nothing. Paths
+// are approved beside others.
+func (c chosen) replacement(u *unstructured.Unstructured) string {
+	for annotation, value := range c.annotations {
+		if now := u.GetAnnotations()[annotation]; annotation != recreateAnnotation && now != "" && now != value {
+			return now
+		}
+	}
+	return ""
+}
+
+// done reports whether the approval was acted on.
+func (c chosen) done(u *unstructured.Unstructured) bool {
 	switch {
 	case u == nil:
-		return false, nil
+		return false
 	case c.kind == bindingKind:
-		return doneFor(u), nil
+		return doneFor(u)
 	case c.kind == "Connection":
-		return c.doneIn(u), nil
+		return c.doneIn(u)
 	}
-	return c.doneOn(u), nil
+	return c.doneOn(u)
 }

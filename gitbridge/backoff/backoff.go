@@ -14,12 +14,22 @@ import (
 const (
 	first = 100 * time.Millisecond
 	last  = 30 * time.Second
+
+	lastOfHost = 5 * time.Minute
 )
 
 // Controller is for a controller with so many workers. Each call is for one: what fails is
 // counted by name.
 func Controller(workers int) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: RateLimiter[reconcile.Request]()}
+}
+
+// HostController is Controller for one that asks a Git host elsewhere. That counts what it
+// refuses, and what it refuses, it often refuses for all app clusters alike.
+func HostController(workers int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, lastOfHost),
+	}
 }
 
 // RateLimiter is for a queue of its own.

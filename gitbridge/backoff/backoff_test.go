@@ -23,6 +23,12 @@ func TestL8_WhatFailedForLongIsTriedAgainSoon(t *testing.T) {
 	if wait > 30*time.Second || o.MaxConcurrentReconciles != 8 {
 		t.Errorf("after %s, by %d workers", wait, o.MaxConcurrentReconciles)
 	}
+	for host := HostController(8).RateLimiter; host.NumRequeues(ctrl.Request{}) < 100; {
+		wait = host.When(ctrl.Request{})
+	}
+	if wait > 5*time.Minute || wait < time.Minute {
+		t.Errorf("after %s, where a Git host elsewhere is asked", wait)
+	}
 	if wait := Controller(8).RateLimiter.When(ctrl.Request{}); wait > 100*time.Millisecond {
 		t.Errorf("what failed in another controller counts: after %s", wait)
 	}

@@ -169,7 +169,11 @@ func (c *controlPlane) addControllers(git *repositories, heard func(cluster stri
 	}
 	const workers = 8
 	bindings := &clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: git.Host, Accounts: git.accounts, Move: git.move, Now: time.Now}
-	if err := bindings.AddToManager(c, c.bridgeSecrets, c.konnectorSecrets, backoff.Controller(workers)); err != nil {
+	options := backoff.Controller(workers)
+	if git.remote != nil {
+		options = backoff.HostController(workers)
+	}
+	if err := bindings.AddToManager(c, c.bridgeSecrets, c.konnectorSecrets, options); err != nil {
 		return err
 	}
 	if err := (&apiserviceexport.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Now: time.Now}).AddToManager(c, backoff.Controller(workers)); err != nil {

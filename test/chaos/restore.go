@@ -103,8 +103,9 @@ func (i *injector) restore(ctx context.Context, f Fault) {
 const savedAtMost = 30 * time.Second
 
 // awaitSaved waits until both agents have saved a commit of main that continues the one of a
-// backup. An agent that restarts goes on from what it saved: if that is older than the
-// backup, it commits to the restored main, and nobody here merges that with what was lost.
+// backup, and is another one. An agent that restarts goes on from what it saved: if that is in
+// the backup, it rightly commits to the restored main, and nobody here merges that with what was
+// lost.
 func (i *injector) awaitSaved(ctx context.Context, backup string) error {
 	ctx, cancel := context.WithTimeout(ctx, savedAtMost)
 	defer cancel()
@@ -115,11 +116,11 @@ func (i *injector) awaitSaved(ctx context.Context, backup string) error {
 	commit := strings.TrimSpace(string(head))
 	for ; ctx.Err() == nil; sleep(ctx, 200*time.Millisecond) {
 		var isSaved bool
-		if isSaved, err = i.sides.haveSaved(ctx, commit); isSaved {
+		if isSaved, err = i.sides.haveSavedAfter(ctx, commit); isSaved {
 			return nil
 		}
 	}
-	return fmt.Errorf("agents have not saved %.10s or a later commit: %w", commit, cmp.Or(err, ctx.Err()))
+	return fmt.Errorf("agents have not saved a commit after %.10s: %w", commit, cmp.Or(err, ctx.Err()))
 }
 
 // end kills a process and has it held. One that somebody is starting is gone, too, when it

@@ -182,9 +182,9 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 	return err
 }
 
-// haveSaved reports whether both agents have saved that they accepted a commit of main, or one
-// that continues it.
-func (s *sides) haveSaved(ctx context.Context, commit string) (bool, error) {
+// haveSavedAfter reports whether both agents have saved that they accepted a commit of main that
+// continues another one.
+func (s *sides) haveSavedAfter(ctx context.Context, commit string) (bool, error) {
 	for _, agent := range []struct {
 		cluster  dynamic.Interface
 		resource string
@@ -199,7 +199,7 @@ func (s *sides) haveSaved(ctx context.Context, commit string) (bool, error) {
 		}
 		for _, u := range list.Items {
 			accepted, _, _ := unstructured.NestedString(u.Object, agent.accepted...)
-			if accepted == "" {
+			if accepted == "" || accepted == commit {
 				return false, nil
 			}
 			if _, err := s.git(ctx, "merge-base", "--is-ancestor", commit, accepted); err != nil {

@@ -53,17 +53,23 @@ func (c Commit) objects() []contract.ObjectTrailer {
 }
 
 // UIDs are those of the objects that the konnector named last, by the paths of their claims, of
-// commits that are newest first.
-func UIDs(commits []Commit) map[string]string {
-	uids := map[string]string{}
+// commits that are newest first. HasRoom is asked about each path that comes in: if it says that
+// there is no room, nothing more is read, and all is false.
+func UIDs(commits []Commit, hasRoom func(path string) bool) (uids map[string]string, all bool) {
+	uids = map[string]string{}
 	for _, c := range commits {
 		for _, t := range c.objects() {
-			if path := t.Key.Path(); uids[path] == "" {
+			path := t.Key.Path()
+			uid, known := uids[path]
+			if !known && !hasRoom(path) {
+				return uids, false
+			}
+			if uid == "" {
 				uids[path] = t.UID
 			}
 		}
 	}
-	return uids
+	return uids, true
 }
 
 // Since gives, for a claim, commits at which it is known what main had: what was committed to it

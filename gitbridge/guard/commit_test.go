@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,14 @@ func TestOnlyTheKonnectorsWordSaysWhatWasRemoved(t *testing.T) {
 	}
 }
 
+// room is for a number of paths.
+func room(paths int) func(string) bool {
+	return func(string) bool {
+		paths--
+		return paths >= 0
+	}
+}
+
 func TestAUIDIsTheOneThatTheKonnectorNamedLast(t *testing.T) {
 	named := func(konnector bool, at time.Duration, uid string) Commit {
 		c := removal(konnector, at)
@@ -71,7 +80,8 @@ func TestAUIDIsTheOneThatTheKonnectorNamedLast(t *testing.T) {
 		"not what others say": {[]Commit{named(false, 1, "u2"), named(true, 0, "u1")}, map[string]string{pathsOf(1)[0]: "u1"}},
 		"nor others alone":    {[]Commit{named(false, 1, "u2")}, nil},
 	} {
-		if diff := cmp.Diff(tc.want, UIDs(tc.commits), cmpopts.EquateEmpty()); diff != "" {
+		got, all := UIDs(tc.commits, room(math.MaxInt))
+		if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" || !all {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -135,7 +145,7 @@ func TestL10_TheLastThatACommitSaysOfAClaimCounts(t *testing.T) {
 		}
 	}
 	made.Message += strings.Replace(made.Message, "uid=u", "uid=later", 1)
-	if got := UIDs([]Commit{made})[pathsOf(1)[0]]; got != "later" {
+	if got, _ := UIDs([]Commit{made}, room(1)); got[pathsOf(1)[0]] != "later" {
 		t.Errorf("UID %q", got)
 	}
 }

@@ -45,6 +45,10 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 			accepted, descends = answered, false
 		}
 	}
+	var uids map[string]string
+	if err == nil {
+		uids, err = s.named(s.Removals.branch.Commits(commits), new.Head())
+	}
 	if v, ok := tooLong(err, new.Head()); ok && s.approved != new.Head() {
 		s.hold(v)
 		return nil
@@ -71,7 +75,7 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
 	s.Removals.judging.Lock()
 	removals, err := s.Removals.judgeHead(ctx, view.Main, new, commits, begin)
 	if err == nil {
-		s.take(new, commits, removals)
+		s.take(new, uids, removals)
 	}
 	s.Removals.judging.Unlock()
 	if err != nil {
@@ -190,8 +194,8 @@ func heldAtBegin(path string, head store.Hash, present *contract.Status) *contra
 	return nil
 }
 
-// take makes a head the accepted one.
-func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals judged) {
+// take makes a head the accepted one. Uids are those that named gives.
+func (s *Session) take(new *store.Snapshot, uids map[string]string, removals judged) {
 	view := s.View()
 	old, paths := view.Main, map[string]bool{}
 	s.mu.Lock()
@@ -221,7 +225,6 @@ func (s *Session) take(new *store.Snapshot, commits []store.Commit, removals jud
 			present = append(present, c.Path)
 		}
 	}
-	uids := guard.UIDs(s.Removals.branch.Commits(commits))
 	for path := range uids {
 		// It may have come and gone between two looks.
 		paths[path] = true

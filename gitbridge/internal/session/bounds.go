@@ -7,6 +7,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/limits"
 )
 
 // Reasons of branches that are more than is read.
@@ -79,6 +80,35 @@ func tooLarge(limit *store.LimitError) guard.Verdict {
 	return guard.Verdict{Reason: reason, Message: words, Commit: string(limit.Head)}
 }
 
+// named are the UIDs that the commits up to a head name last, by the paths of their claims. Each
+// of these is looked at, and remembered until it is answered. Together with those that are
+// remembered they are no more than main may have files: what is more is a LimitError, which is
+// passing unless these commits alone name as many.
+func (s *Session) named(commits []guard.Commit, head store.Hash) (map[string]string, error) {
+	var extent limits.Tree
+	hasRoom := func(path string) bool {
+		extent.AddName(len(path))
+		return extent.Exceeded() == ""
+	}
+	uids, ok := guard.UIDs(commits, hasRoom)
+	passing := ok
+	if len(uids) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for path := range s.uids {
+			_, again := uids[path]
+			ok = ok && (again || hasRoom(path))
+		}
+	}
+	if !ok {
+		return nil, &store.LimitError{
+			Branch: mainBranch, Head: head, Passing: passing,
+			Reason: "the claims that commits name, and that are not answered yet: " + extent.Exceeded(),
+		}
+	}
+	return uids, nil
+}
+
 // tooLong is the hold of a main that can be read, where the history since the last
 // commit that was accepted is more than is read. Ok is false for any other error.
 func tooLong(err error, head store.Hash) (v guard.Verdict, ok bool) {
@@ -86,7 +116,7 @@ func tooLong(err error, head store.Hash) (v guard.Verdict, ok bool) {
 	if limit == nil {
 		return v, false
 	}
-	return guard.Verdict{Reason: mainTooLarge, Commit: string(head), Message: fmt.Sprintf("main is at %s, and it is not known whether that descends from the last commit that was accepted: %s. "+wayOn, head.Short(), limit.Reason, head)}, true
+	return guard.Verdict{Reason: mainTooLarge, Commit: string(head), Message: fmt.Sprintf("main is at %s, and what led there from the last commit that was accepted is not read: %s. "+wayOn, head.Short(), limit.Reason, head)}, true
 }
 
 // unanswerable says of files that are no part of the contract that they are too many

@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/gitbridge/store/limits"
 	"gitbind.dev/gitbridge/store/memstore"
 )
 
@@ -129,6 +130,60 @@ func TestH2_AHistoryThatIsTooLongIsHeldUntilItIsApproved(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.follows()
+}
+
+// names has the konnector name claims that main has no file of, and gives their paths.
+func (w *world) names(claims int, prefix string) (head store.Hash, paths []string) {
+	trailers := make([]store.Trailer, claims)
+	for i := range trailers {
+		key := contract.Key{Binding: binding, Namespace: "a", Name: fmt.Sprint(prefix, i)}
+		trailers[i] = store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 1}.String()}
+		paths = append(paths, key.Path())
+	}
+	return w.commitAsKonnector("Name", map[string]string{"README.md": prefix}, trailers...), paths
+}
+
+// A file is not needed for a claim to be looked at, and remembered: a commit that names it will do.
+func TestH2_CommitsThatNameMoreClaimsThanMainMayHaveAreHeldUntilTheyAreApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.startAndFollow()
+	head, named := w.names(limits.Paths+1, "n")
+	r.wantHeld("MainTooLarge")
+	if words := r.Condition().Message; !strings.Contains(words, "more than 250000") || !strings.Contains(words, "approve --main "+string(head)) {
+		t.Errorf("the condition says %q", words)
+	}
+	if err := r.Approve(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	r.follows()
+	if got := w.queued(); len(got) > 0 || r.UID(named[0]) != "" {
+		t.Errorf("%d paths are looked at, and the UID is %q", len(got), r.UID(named[0]))
+	}
+}
+
+// What commits name in the end is as much as what one names at once.
+func TestH2_CommitsThatNameMoreClaimsThanMainMayHaveWaitForTheAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.startAndFollow()
+	_, first := w.names(limits.Paths/2+1, "a")
+	r.follows()
+	w.queued()
+	head, _ := w.names(limits.Paths/2+1, "b")
+	if c := r.wantTrouble("MainTooLarge"); !strings.Contains(c.Message, "more than 250000") || !strings.Contains(c.Message, "tried again by itself") {
+		t.Errorf("condition %+v", c)
+	}
+	if view := r.View(); view.Held || view.Main.Head() == head {
+		t.Errorf("held %t at %s", view.Held, view.Main.Head())
+	}
+	for _, path := range first {
+		r.Answered(path, &contract.Status{UID: "u"})
+	}
+	r.follows()
+	if got := len(w.queued()); got != limits.Paths/2+1 {
+		t.Errorf("%d paths are looked at", got)
+	}
 }
 
 func TestH1_FilesThatAreNoClaimsAreCountedAndNotAllAnswered(t *testing.T) {

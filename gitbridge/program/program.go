@@ -1,6 +1,6 @@
 // Package program is what konnector, gitbridge and backend set up alike: flags, the
-// log, the client, leader election, probes and the manager. It knows nothing of
-// what they do, and starts nothing.
+// log, the client, leader election, probes, the manager and what its cache keeps. It
+// knows nothing of what they do, and starts nothing.
 package program
 
 import (

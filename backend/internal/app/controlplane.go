@@ -105,7 +105,7 @@ func cached(clusters labels.Selector) cache.Options {
 			&corev1.Namespace{}:                         ofCluster,
 			&corev1.ServiceAccount{}:                    ofCluster,
 			&rbacv1.RoleBinding{}:                       ofCluster,
-			&v1alpha1.APIServiceExport{}:                {Transform: slimExport},
+			&v1alpha1.APIServiceExport{}:                {Transform: program.SlimExport},
 			&v1alpha1.DryRun{}:                          {Transform: slimDryRun},
 			&apiextensionsv1.CustomResourceDefinition{}: {Transform: apiserviceexporttemplate.StripSchemas},
 		},
@@ -282,14 +282,6 @@ func (c *controlPlane) canTry() error {
 		return *why
 	}
 	return errNotAsked
-}
-
-// slimExport leaves out what of an export only app clusters read, which is nearly all that is in it.
-func slimExport(object any) (any, error) {
-	if e, ok := object.(*v1alpha1.APIServiceExport); ok {
-		e.ManagedFields, e.Status.CRD, e.Status.Policies = nil, nil, nil
-	}
-	return object, nil
 }
 
 // slimDryRun leaves out what the backend has written itself.

@@ -156,7 +156,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 // also those of other shards, as a cluster may come from one: of the exports without their
 // definitions and policies, which are nearly all that is in them; so it is with dry runs.
 func cached(dryRuns bool) cache.Options {
-	of := map[client.Object]cache.ByObject{&v1alpha1.APIServiceExport{}: {Transform: apiserviceexport.Slim}}
+	of := map[client.Object]cache.ByObject{&v1alpha1.APIServiceExport{}: {Transform: program.SlimExport}}
 	if dryRuns {
 		of[&v1alpha1.DryRun{}] = cache.ByObject{Transform: dryrun.Slim}
 	}

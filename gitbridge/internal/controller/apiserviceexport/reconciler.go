@@ -62,7 +62,7 @@ type Objects interface {
 // Reconciler publishes exports.
 type Reconciler struct {
 	Client client.Client
-	// Server reads from the API server: the cache has exports as Slim leaves them.
+	// Server reads from the API server: the cache has exports as program.SlimExport leaves them.
 	Server   client.Reader
 	Exports  Exports
 	Objects  Objects
@@ -76,14 +76,6 @@ type Reconciler struct {
 	mu sync.Mutex
 	// published is what the claims of an export were last looked at with.
 	published map[types.NamespacedName]string
-}
-
-// Slim takes from an export what only its reconciler reads.
-func Slim(object any) (any, error) {
-	if e, ok := object.(*v1alpha1.APIServiceExport); ok {
-		e.ManagedFields, e.Status.CRD, e.Status.Policies = nil, nil, nil
-	}
-	return object, nil
 }
 
 // SetupWithManager adds the reconciler to a manager.

@@ -87,8 +87,14 @@ type Writer struct {
 	own, over bool
 }
 
-// Writer answers by w.
+// Writer answers by w. If w is a Writer already, it becomes one of these limits, which count
+// from now on: of two, the inner one would set the deadlines and the outer one none. Deadlines
+// that the handler has set stay.
 func (l Limits) Writer(w http.ResponseWriter) *Writer {
+	if w, ok := w.(*Writer); ok {
+		w.pace = l.begin()
+		return w
+	}
 	return &Writer{ResponseWriter: w, ctl: http.NewResponseController(w), pace: l.begin()}
 }
 

@@ -10,11 +10,13 @@ import (
 // deadlines are those that a writer is given.
 type deadlines struct {
 	http.ResponseWriter
-	last time.Time
+	last, longest time.Time
 }
 
 func (d *deadlines) SetWriteDeadline(at time.Time) error {
-	d.last = at
+	if d.last = at; at.After(d.longest) {
+		d.longest = at
+	}
 	return nil
 }
 
@@ -36,6 +38,43 @@ func TestADeadlineThatAHandlerSetsIsKept(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnAnswerHasOneWriter(t *testing.T) {
+	t.Parallel()
+	narrow := Limits{Idle: time.Second, Rate: 1 << 20, Grace: time.Second, Whole: time.Minute}
+	wide := Limits{Idle: time.Hour, Rate: 1, Grace: time.Hour, Whole: 24 * time.Hour}
+	for name, limits := range map[string]struct{ server, handler Limits }{
+		"the handler's limits are wider":    {narrow, wide},
+		"the handler's limits are narrower": {wide, narrow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+			limits.server.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				// The answer has used up what the server's limits allow.
+				w.(*Writer).pace.spent, w.(*Writer).pace.end = 24*time.Hour, time.Unix(1, 0)
+				if got := limits.handler.Writer(w); got != w {
+					t.Error("there is another one inside")
+				}
+				_, _ = w.Write([]byte("x"))
+				if left := time.Until(d.longest); left > limits.handler.Idle || left < limits.handler.Idle-time.Second {
+					t.Errorf("a write may take %s, by the handler's limits %s", left, limits.handler.Idle)
+				}
+			})).ServeHTTP(d, httptest.NewRequest("GET", "/", nil))
+		})
+	}
+	t.Run("a request that was ended stays ended", func(t *testing.T) {
+		t.Parallel()
+		d := &deadlines{ResponseWriter: httptest.NewRecorder()}
+		narrow.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
+			_, _ = wide.Writer(w).Write([]byte("x"))
+		})).ServeHTTP(d, httptest.NewRequest("GET", "/", nil))
+		if !d.last.Equal(time.Unix(1, 0)) {
+			t.Errorf("its deadline became %s", d.last)
+		}
+	})
 }
 
 func TestAnAnswerMayTakeAsLongAsItsSizeAllows(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,9 +80,14 @@ func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev
 
 // ApplySecret gives the konnector a credential, and leaves nothing of the one before. An apply
 // takes away only what it owns, and the konnector owns what it has renewed: what the new one
-// lacks is applied empty first.
+// lacks is applied empty first. That is so with every Secret that is there already, as the
+// konnector may renew meanwhile.
 func ApplySecret(ctx context.Context, cluster *appcluster.Cluster, ref v1alpha1.SecretReference, credential *restapi.Credential) (string, error) {
 	secret := Secret(ref, credential)
+	there := &metav1.PartialObjectMetadata{TypeMeta: secret.TypeMeta}
+	if err := cluster.Get(ctx, client.ObjectKeyFromObject(secret), there); apierrors.IsNotFound(err) {
+		return cluster.Apply(ctx, secret)
+	} // Apply tells of any other error.
 	emptied := secret.DeepCopy()
 	for _, key := range v1alpha1.OptionalCredentialKeys() {
 		if _, ok := secret.Data[key]; !ok {

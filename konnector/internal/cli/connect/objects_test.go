@@ -1,13 +1,16 @@
 package connect
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -18,7 +21,13 @@ import (
 // The konnector owns the keys that a renewal has changed, so that an apply without them leaves
 // them there: after a move to the embedded host it would show that what opened the old one.
 func TestANewCredentialLeavesNothingOfTheOneBefore(t *testing.T) {
-	api := fakeapi.New(fakeapi.Builder().WithScheme(clientgoscheme.Scheme))
+	applies := 0
+	api := fakeapi.New(fakeapi.Builder().WithScheme(clientgoscheme.Scheme), interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			applies++
+			return c.Apply(ctx, o, opts...)
+		},
+	})
 	cluster := &appcluster.Cluster{WithWatch: api}
 	ref := v1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-prod"}
 	read := func() *corev1.Secret {
@@ -35,6 +44,9 @@ func TestANewCredentialLeavesNothingOfTheOneBefore(t *testing.T) {
 	}}
 	if line, err := ApplySecret(t.Context(), cluster, ref, &credential); err != nil || line != "secret/gitbind-prod in gitbind-system created" {
 		t.Fatal(line, err)
+	}
+	if applies != 1 {
+		t.Errorf("where there was no Secret, it was applied %d times", applies)
 	}
 	renewed := read()
 	for key, value := range map[string]string{

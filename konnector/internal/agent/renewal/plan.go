@@ -76,8 +76,7 @@ type facts struct {
 	refused time.Time
 	// renewed is when this process renewed it last, and renewedGit what opens the Git host.
 	renewed, renewedGit time.Time
-	// failed is the step that was done last, if it failed, and wait otherwise: where two renewals
-	// are due, that is not tried on and on until the other's credential has expired.
+	// failed is the step that was done last, if it failed, and wait otherwise.
 	failed step
 	// seed spreads the renewals of many clusters.
 	seed string
@@ -85,6 +84,8 @@ type facts struct {
 
 // next decides. It is pure.
 func next(f facts) (step, time.Time) {
+	at, gitAt := f.due(), f.gitDue()
+	isDue, isGitDue := !f.now.Before(at), !gitAt.IsZero() && !f.now.Before(gitAt)
 	switch {
 	case f.kept.previous != "" && f.inUse == "":
 		return wait, f.now.Add(again) // the repository cannot be opened
@@ -100,10 +101,7 @@ func next(f facts) (step, time.Time) {
 		return look, f.now
 	case !f.refused.IsZero() && !f.known.dead && !f.kept.git.Expires.IsZero() && f.renewed.Before(f.refused) && f.renewedGit.Before(f.refused):
 		// The Git host let go of the one that it gave, or it has expired.
-		if f.failed == renewGit && !f.now.Before(f.due()) {
-			return renew, f.now
-		}
-		return renewGit, f.now
+		return f.unlessFailed(renewGit, renew, isDue), f.now
 	case !f.refused.IsZero() && !f.known.dead && f.kept.git.Password != "" && f.kept.git.Expires.IsZero() && f.renewed.Before(f.refused):
 		// The Git host let go of the one that it gave: another one comes with a renewal.
 		return renew, f.now
@@ -117,10 +115,9 @@ func next(f facts) (step, time.Time) {
 		return wait, lookAt
 	}
 	// What counts is renewed, though the Git host may refuse it: that may pass, and later.
-	at, gitAt := f.due(), f.gitDue()
-	switch isDue, isGitDue := !f.now.Before(at), !gitAt.IsZero() && !f.now.Before(gitAt); {
-	case isDue && (!isGitDue || f.failed != renew):
-		return renew, f.now
+	switch {
+	case isDue:
+		return f.unlessFailed(renew, renewGit, isGitDue), f.now
 	case isGitDue:
 		return renewGit, f.now
 	case !gitAt.IsZero() && gitAt.Before(at):
@@ -130,6 +127,15 @@ func next(f facts) (step, time.Time) {
 		at = lookAt
 	}
 	return wait, at
+}
+
+// unlessFailed is a renewal, or the other one if that is due as well and the first failed last:
+// no renewal is tried on and on until the other's credential has expired.
+func (f facts) unlessFailed(renewal, other step, isOtherDue bool) step {
+	if f.failed == renewal && isOtherDue {
+		return other
+	}
+	return renewal
 }
 
 // due is when to renew what the backend knows, and gitDue what opens the Git host; zero if that

@@ -255,8 +255,8 @@ func read(secret *corev1.Secret) kept {
 			Username: text(v1alpha1.PreviousGitUsernameKey), Password: text(v1alpha1.PreviousGitPasswordKey), Expires: at(v1alpha1.PreviousGitExpiresKey), RenewAfter: at(v1alpha1.PreviousGitRenewAfterKey),
 		},
 	}
-	if k.git.Username == "" || k.git.Password == "" {
-		k.git = restapi.GitCredential{} // as v1alpha1.GitCredential has it
+	if user, password := v1alpha1.GitCredential(secret.Data); k.git.Username != user || k.git.Password != password {
+		k.git = restapi.GitCredential{} // What opens the backend opens the repository, too.
 	}
 	return k
 }

@@ -377,7 +377,7 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 	}
 }
 
-// A repository that was lost is made anew, and then given what a mirror has. The bridge may look
+// A repository that was lost is made again, and then given what a mirror has. The bridge may look
 // in between, and see main before status.
 func TestALostStatusBranchThatIsGivenBackIsFollowed(t *testing.T) {
 	t.Parallel()

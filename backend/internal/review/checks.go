@@ -174,9 +174,6 @@ func (c *Checks) check(ctx context.Context, cluster string, p *pass) error {
 	if err != nil {
 		return err
 	}
-	if p.proposed == nil {
-		p.proposed = map[string]string{}
-	}
 	r := &round{pass: p, cluster: cluster, before: c.shown(cluster), now: map[string]told{}}
 	c.judgeFrom(ctx, r, branches)
 	listed := map[string]bool{}

@@ -22,6 +22,9 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
+// aPass is one that begins, before or after a branch moved.
+func aPass(moved bool) *pass { return &pass{moved: moved, proposed: map[string]string{}} }
+
 // shown is a Git host that keeps what it is to show.
 type shown struct {
 	mu    sync.Mutex
@@ -96,7 +99,7 @@ func TestLittleIsKeptOfEachOfManyChanges(t *testing.T) {
 	w.listed = []githost.Change{{Branch: proposal}, {Branch: pull}}
 	c := NewChecks(w.service(t, nil), host, nil)
 	for range 2 {
-		if err := c.check(t.Context(), cluster, &pass{moved: true}); err != nil || len(host.all) != 2 || len(host.all[0].Text) < 10_000 {
+		if err := c.check(t.Context(), cluster, aPass(true)); err != nil || len(host.all) != 2 || len(host.all[0].Text) < 10_000 {
 			t.Fatalf("%d checks: %v", len(host.all), err)
 		}
 	}
@@ -311,7 +314,7 @@ func TestAChangeThatIsReviewedElsewhereShowsWhatTheControlPlaneSays(t *testing.T
 		t.Errorf("%+v", got)
 	}
 	// What it shows already is not said again.
-	if err := c.check(ctx, cluster, &pass{moved: true}); err != nil {
+	if err := c.check(ctx, cluster, aPass(true)); err != nil {
 		t.Fatal(err)
 	}
 	order("postgresql-single-nano")
@@ -338,7 +341,7 @@ func TestAKonnectorsProposalGetsAPullRequest(t *testing.T) {
 	c := NewChecks(s, host, func(_ string, e restapi.RefEvent) { events = append(events, e) })
 	look := func(what string, opened int) {
 		t.Helper()
-		if err := c.check(t.Context(), cluster, &pass{moved: true}); err != nil || len(host.opened) != opened {
+		if err := c.check(t.Context(), cluster, aPass(true)); err != nil || len(host.opened) != opened {
 			t.Fatalf("%s: opened %+v, %v", what, host.opened, err)
 		}
 	}

@@ -241,12 +241,12 @@ func TestTheCheckIsPendingUntilTheBridgeAnswers(t *testing.T) {
 	if got := host.await(t, 2); got.OK || got.Pending || got.Words != "team-a/orders would be refused: the platform says <no>" || strings.Contains(got.Text, "<no>") {
 		t.Errorf("%+v", got)
 	}
-	if err := c.check(ctx, cluster, &pass{moved: false}); err != nil {
+	if err := c.check(ctx, cluster, aPass(false)); err != nil {
 		t.Fatal(err)
 	}
 	host.await(t, 2) // The same is no news.
 	y.answer(v1alpha1.TriedClaim{Path: orders, Fields: []v1alpha1.FieldChange{{Field: "spec.expose", After: "In|ternal"}}})
-	if err := c.check(ctx, cluster, &pass{moved: false}); err != nil {
+	if err := c.check(ctx, cluster, aPass(false)); err != nil {
 		t.Fatal(err)
 	}
 	if got := host.await(t, 3); !got.OK || got.Words != "It orders 1 service" || !strings.Contains(got.Text, "| on the control plane | <code>spec&#46;expose</code> |  | <code>In&#124;ternal</code> |") {
@@ -271,7 +271,7 @@ func TestARedCheckIsNotGreenWhileItIsAskedAgain(t *testing.T) {
 			host := &shown{}
 			c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
 			try := func() {
-				if err := c.check(t.Context(), cluster, &pass{moved: true}); err != nil {
+				if err := c.check(t.Context(), cluster, aPass(true)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -338,7 +338,7 @@ func TestAnAnswerCountsAfterARestart(t *testing.T) {
 	y := newTrying(t)
 	orders := y.becomes("orders", "", "nano")
 	before := NewChecks(y.Service, &shown{}, func(string, restapi.RefEvent) {})
-	if err := before.check(t.Context(), cluster, &pass{moved: true}); err != nil {
+	if err := before.check(t.Context(), cluster, aPass(true)); err != nil {
 		t.Fatal(err)
 	}
 	host := &shown{}
@@ -368,7 +368,7 @@ func TestWhatMayPassIsAskedForAgain(t *testing.T) {
 	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
 	looks := 0
 	for began := y.at; y.at.Sub(began) < awaitedFor; looks++ {
-		if err := c.check(t.Context(), cluster, &pass{moved: false}); err != nil {
+		if err := c.check(t.Context(), cluster, aPass(false)); err != nil {
 			t.Fatal(err)
 		}
 		last := host.all[len(host.all)-1]
@@ -384,7 +384,7 @@ func TestWhatMayPassIsAskedForAgain(t *testing.T) {
 		t.Errorf("%d looks and %d writes, and it shows %+v", looks, y.writes, host.all)
 	}
 	y.answer(v1alpha1.TriedClaim{Path: orders})
-	if err := c.check(t.Context(), cluster, &pass{moved: false}); err != nil {
+	if err := c.check(t.Context(), cluster, aPass(false)); err != nil {
 		t.Fatal(err)
 	}
 	if last := host.all[len(host.all)-1]; !last.OK || last.Words != "It orders 1 service" {
@@ -413,7 +413,7 @@ func TestWithoutTheDefinitionNothingIsAwaited(t *testing.T) {
 	host := &shown{}
 	y.CanTry = func() error { return ErrNoDryRuns }
 	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
-	if err := c.check(t.Context(), cluster, &pass{moved: true}); err != nil {
+	if err := c.check(t.Context(), cluster, aPass(true)); err != nil {
 		t.Fatal(err)
 	}
 	if last := host.all[0]; !last.OK || last.Pending || !strings.Contains(last.Text, literal(ErrNoDryRuns.Error())) || y.writes > 0 {

@@ -44,7 +44,7 @@ func pathOf(name string) string {
 // look looks at all again, after which so many checks have been shown, and gives the last.
 func (m *merging) look(t *testing.T, n int) githost.Check {
 	t.Helper()
-	if err := m.checks.check(t.Context(), cluster, &pass{moved: true}); err != nil || len(m.host.all) != n {
+	if err := m.checks.check(t.Context(), cluster, aPass(true)); err != nil || len(m.host.all) != n {
 		t.Fatalf("it showed %d checks, want %d: %+v, %v", len(m.host.all), n, m.host.all, err)
 	}
 	return m.host.all[n-1]
@@ -90,7 +90,7 @@ func TestAMergedChangeShowsWhatTheControlPlaneHasMadeOfIt(t *testing.T) {
 	m.look(t, 2)
 	m.answer(t, "orders", contract.Status{Result: contract.Applied})
 	m.host.fails = 1
-	if err := m.checks.check(t.Context(), cluster, &pass{moved: true}); err == nil {
+	if err := m.checks.check(t.Context(), cluster, aPass(true)); err == nil {
 		t.Error("no word of a host that refused it")
 	}
 	got = m.look(t, 3)
@@ -169,12 +169,12 @@ func TestOnlyWhatWasMergedIsWaitedFor(t *testing.T) {
 		"closed, main has something else": {func(m *merging) { m.merge(); m.outcome = githost.Outcome{}; m.main[pathOf("orders")] = "else" }, false},
 		"merged after it could not be seen": {func(m *merging) {
 			m.unseen = githost.ErrNotFound
-			_ = m.checks.check(t.Context(), cluster, &pass{moved: true})
+			_ = m.checks.check(t.Context(), cluster, aPass(true))
 			m.merge()
 		}, true},
 		"merged, and nobody answers for long": {func(m *merging) {
 			m.merge()
-			_ = m.checks.check(t.Context(), cluster, &pass{moved: true})
+			_ = m.checks.check(t.Context(), cluster, aPass(true))
 			m.now = m.now.Add(mergedKept + 1)
 		}, false},
 	} {

@@ -213,7 +213,7 @@ func TestAnotherUsageCostsLittle(t *testing.T) {
 	c := NewChecks(service, host, func(string, restapi.RefEvent) {})
 	look := func(moved bool, checks, listed int) {
 		t.Helper()
-		if err := c.check(t.Context(), cluster, &pass{moved: moved}); err != nil || len(host.all) != checks || host.listed != listed {
+		if err := c.check(t.Context(), cluster, aPass(moved)); err != nil || len(host.all) != checks || host.listed != listed {
 			t.Fatalf("%d checks, and asked for pull requests %d times, want %d and %d: %v", len(host.all), host.listed, checks, listed, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestAnAnswerHasWhatWaitsLookedAtAgain(t *testing.T) {
 		w, objects := quotaWorld(t, used)
 		w.becomes("new", "", "nano")
 		c := NewChecks(w.service(t, nil, objects...), &shown{}, nil)
-		if err := c.check(t.Context(), cluster, &pass{moved: true}); err != nil {
+		if err := c.check(t.Context(), cluster, aPass(true)); err != nil {
 			t.Fatal(err)
 		}
 		c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/status"})

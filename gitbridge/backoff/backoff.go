@@ -10,29 +10,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// What fails is looked at again after first, then twice that, and so on up to last.
 const (
-	first = 100 * time.Millisecond
-	last  = 30 * time.Second
-
-	lastOfHost = 5 * time.Minute
+	// MaxWait is the longest wait of most controllers.
+	MaxWait = 30 * time.Second
+	// MaxHostWait is that of one that asks a Git host elsewhere. That counts what it refuses, and
+	// what it refuses, it often refuses for all app clusters alike.
+	MaxHostWait = 5 * time.Minute
 )
 
 // Controller is for a controller with so many workers. Each call is for one: what fails is
 // counted by name.
 func Controller(workers int) controller.Options {
-	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: RateLimiter[reconcile.Request]()}
+	return controller.Options{MaxConcurrentReconciles: workers, RateLimiter: RateLimiter[reconcile.Request](MaxWait)}
 }
 
-// HostController is Controller for one that asks a Git host elsewhere. That counts what it
-// refuses, and what it refuses, it often refuses for all app clusters alike.
-func HostController(workers int) controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: workers, RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, lastOfHost),
-	}
-}
-
-// RateLimiter is for a queue of its own.
-func RateLimiter[T comparable]() workqueue.TypedRateLimiter[T] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](first, last)
+// RateLimiter has what fails looked at again after 100 ms, then twice that, and so on up to
+// maxWait. It is for one controller, or queue.
+func RateLimiter[T comparable](maxWait time.Duration) workqueue.TypedRateLimiter[T] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](100*time.Millisecond, maxWait)
 }

@@ -23,7 +23,7 @@ func TestL8_WhatFailedForLongIsTriedAgainSoon(t *testing.T) {
 	if wait > 30*time.Second || o.MaxConcurrentReconciles != 8 {
 		t.Errorf("after %s, by %d workers", wait, o.MaxConcurrentReconciles)
 	}
-	for host := HostController(8).RateLimiter; host.NumRequeues(ctrl.Request{}) < 100; {
+	for host := RateLimiter[ctrl.Request](MaxHostWait); host.NumRequeues(ctrl.Request{}) < 100; {
 		wait = host.When(ctrl.Request{})
 	}
 	if wait > 5*time.Minute || wait < time.Minute {

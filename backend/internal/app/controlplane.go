@@ -171,7 +171,7 @@ func (c *controlPlane) addControllers(git *repositories, heard func(cluster stri
 	bindings := &clusterbinding.Reconciler{Client: c.GetClient(), Live: c.GetAPIReader(), Host: git.Host, Accounts: git.accounts, Move: git.move, Now: time.Now}
 	options := backoff.Controller(workers)
 	if git.remote != nil {
-		options = backoff.HostController(workers)
+		options.RateLimiter = backoff.RateLimiter[ctrl.Request](backoff.MaxHostWait)
 	}
 	if err := bindings.AddToManager(c, c.bridgeSecrets, c.konnectorSecrets, options); err != nil {
 		return err

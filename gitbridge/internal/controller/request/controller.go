@@ -56,7 +56,7 @@ const (
 // NewQueue returns an empty queue.
 func NewQueue() *Queue {
 	return &Queue{workqueue.NewTypedRateLimitingQueueWithConfig(
-		backoff.RateLimiter[Request](),
+		backoff.RateLimiter[Request](backoff.MaxWait),
 		workqueue.TypedRateLimitingQueueConfig[Request]{Name: "request"},
 	)}
 }
@@ -78,7 +78,7 @@ func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 		SkipNameValidation:      &many,
 		MaxConcurrentReconciles: 4,
 		Reconciler:              c,
-		RateLimiter:             backoff.RateLimiter[Request](),
+		RateLimiter:             backoff.RateLimiter[Request](backoff.MaxWait),
 		NewQueue: func(string, workqueue.TypedRateLimiter[Request]) workqueue.TypedRateLimitingInterface[Request] {
 			return queue
 		},

@@ -23,6 +23,8 @@ type FollowOptions struct {
 	// empty. When it returns an error it is called again later, with the same
 	// old.
 	OnChange func(ctx context.Context, old, new *Snapshot) error
+	// Again, if not nil, reports whether OnChange is to be called although nothing is new.
+	Again func() bool
 	// OnError, if not nil, is told what does not work, at every try, and nil
 	// when it works (again). A LimitError that stays is not tried again before Poll, and
 	// followed by a call of OnChange when the branch can be read again, also if it
@@ -60,6 +62,9 @@ func Follow(ctx context.Context, o FollowOptions) {
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
+	if o.Again == nil {
+		o.Again = func() bool { return false }
+	}
 	f := follower{FollowOptions: o}
 	retry := backoff.ExponentialBackOff{InitialInterval: followRetry, Multiplier: 2, RandomizationFactor: 0.3, MaxInterval: followRetryMax}
 	var hint Hash
@@ -90,7 +95,8 @@ func Follow(ctx context.Context, o FollowOptions) {
 
 type follower struct {
 	FollowOptions
-	seen    *Snapshot
+	seen *Snapshot
+	// called says that OnChange was called with seen, and took it.
 	called  bool
 	healthy bool
 }
@@ -102,9 +108,10 @@ func (f *follower) look(ctx context.Context, hint Hash) error {
 	if err != nil {
 		return err
 	}
-	if f.called && snap.Head() == f.seen.Head() && snap.Head() == known {
+	if f.called && snap.Head() == f.seen.Head() && snap.Head() == known && !f.Again() {
 		return nil
 	}
+	f.called = false
 	if err := f.OnChange(ctx, f.seen, snap); err != nil {
 		return err
 	}

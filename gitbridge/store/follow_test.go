@@ -29,6 +29,7 @@ type follow struct {
 	loads          atomic.Int64
 	heads          atomic.Int64
 	broken         atomic.Bool
+	again          atomic.Bool
 }
 
 func newFollow(t *testing.T, test func(f *follow)) {
@@ -58,6 +59,7 @@ func newFollow(t *testing.T, test func(f *follow)) {
 					return f.tell(fmt.Sprintf("%q to %q", read(old), read(new)))
 				},
 				OnError: func(err error) { _ = f.tell(fmt.Sprint(err)) },
+				Again:   f.again.Load,
 			})
 		}()
 		synctest.Wait()
@@ -136,6 +138,35 @@ func TestFollowTellsOfABranchThatIsSetBackToWhatItSawLast(t *testing.T) {
 		f.remote.ForceHead("main", first)
 		store.Tell(f.wake, "")
 		f.want(`"0" to "0"`)
+		store.Tell(f.wake, "")
+		f.want()
+	})
+}
+
+func TestFollowTellsOfABranchThatIsSetBackUntilThatIsTaken(t *testing.T) {
+	newFollow(t, func(f *follow) {
+		f.want(`"" to "0"`, "<nil>")
+		first := f.remote.Head("main")
+		if _, err := f.reader.Update(f.Context(), storetest.Put("x", "1")); err != nil {
+			f.Fatal(err)
+		}
+		f.remote.ForceHead("main", first)
+		f.failWith(errors.New("not now"))
+		store.Tell(f.wake, "")
+		f.want(`"0" to "0"`, "not now")
+		f.failWith(nil)
+		time.Sleep(1500 * time.Millisecond)
+		f.want(`"0" to "0"`, "<nil>")
+	})
+}
+
+func TestFollowCallsAgainWhereItIsAskedTo(t *testing.T) {
+	newFollow(t, func(f *follow) {
+		f.want(`"" to "0"`, "<nil>")
+		f.again.Store(true)
+		store.Tell(f.wake, "")
+		f.want(`"0" to "0"`)
+		f.again.Store(false)
 		store.Tell(f.wake, "")
 		f.want()
 	})

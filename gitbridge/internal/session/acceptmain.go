@@ -25,8 +25,9 @@ func (s *Session) onMain(ctx context.Context, new *store.Snapshot) error {
 }
 
 // accept asks the guard about a head of main, and if it is accepted, has what it changed
-// looked at.
-func (s *Session) accept(ctx context.Context, new *store.Snapshot) error {
+// looked at. Where that fails the follower of main tries again, whoever asked.
+func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
+	defer func() { s.unjudged.Store(err != nil) }()
 	view := s.View()
 	accepted := view.Main.Head()
 	if accepted == "" {

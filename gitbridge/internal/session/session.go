@@ -100,6 +100,8 @@ type Session struct {
 	statusLost bool
 	// setBack is how often it was another one.
 	setBack atomic.Int64
+	// unjudged says that the guard could not be asked about the commit that was seen last.
+	unjudged atomic.Bool
 
 	mu   sync.Mutex
 	view View
@@ -197,6 +199,7 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 		Branch: main, Wake: wakeMain,
 		OnChange: func(ctx context.Context, _, new *store.Snapshot) error { return s.onMain(ctx, new) },
 		OnError:  func(err error) { s.onMainError(err) },
+		Again:    s.unjudged.Load,
 	})
 	s.Checkpoints.close(context.WithoutCancel(ctx))
 }

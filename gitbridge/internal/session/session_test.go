@@ -379,6 +379,32 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 
 // A repository that was lost is made again, and then given what a mirror has. The bridge may look
 // in between, and see main before status.
+// Where a host is being restored, much fails that works a moment later.
+func TestALostStatusBranchThatIsGivenBackIsFollowedOnceMainCanBeCompared(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.commit("Add", map[string]string{path("a"): "1"})
+	main := &limited{Branch: w.remote.Branch("main")}
+	r := w.startOn(session.Options{}, main)
+	r.follows()
+	r.answer(path("a"), contract.Applied)
+	r.stop()
+	backup := w.remote.Head("status")
+	head := w.commit("Change", map[string]string{path("a"): "2"})
+	w.remote.ForceHead("status", "")
+	last, _ := w.lastSaved()
+	r = w.startOn(session.Options{Checkpoint: last}, main)
+	r.wantHeld("StatusLost")
+	main.logs.Store(&store.LimitError{Branch: "main", Head: head, Passing: true, Reason: "busy"})
+	w.remote.ForceHead("status", backup)
+	w.eventually("it is asked what leads to main", func() bool {
+		store.Tell(r.wakeStatus, "")
+		return main.asked.Load() > 0
+	})
+	main.logs.Store(nil)
+	r.follows()
+}
+
 func TestALostStatusBranchThatIsGivenBackIsFollowed(t *testing.T) {
 	t.Parallel()
 	for _, isOld := range []bool{false, true} {

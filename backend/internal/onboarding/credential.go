@@ -90,10 +90,11 @@ const (
 	byOwner     = "owner"
 )
 
-// withGit adds to a konnector's credential what opens the repository, on a Git host of its
-// own. It has the credential's hash for a name, and ends with it.
+// withGit adds to a konnector's credential which repository it opens, or what does, on a Git
+// host of its own. That has the credential's hash for a name, and ends with it.
 func (s *Service) withGit(ctx context.Context, cluster, by string, cred *restapi.Credential) (*restapi.Credential, error) {
 	if s.Accounts == nil {
+		cred.RepositoryURL = s.Host.URL(cluster)
 		return cred, nil
 	}
 	var err error
@@ -124,7 +125,7 @@ func (s *Service) issueGit(ctx context.Context, cluster, by, hash string) (*rest
 	case !counts:
 		return nil, refusal.New(refusal.Unauthenticated, "the credential has ended: connect the cluster again with kubectl gitbind connect")
 	}
-	return &restapi.GitCredential{Username: git.Username, Password: git.Password, Expires: git.Expires, RenewAfter: git.RenewAfter}, nil
+	return &restapi.GitCredential{Username: git.Username, Password: git.Password, Expires: git.Expires, RenewAfter: git.RenewAfter, RepositoryURL: s.Host.URL(cluster)}, nil
 }
 
 // renewGit gives a konnector another credential of the Git host, beside the credential that it

@@ -41,6 +41,11 @@ func (a *accounts) Issue(context.Context, string, string, string) (githost.Crede
 	return githost.Credential{Username: "there", Password: "opens"}, nil
 }
 
+// places are where a Git host has its repositories.
+type places struct{ githost.Host }
+
+func (places) URL(cluster string) string { return "https://git.example.com/" + cluster + ".git" }
+
 func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 	t.Parallel()
 	const id = "k3x9d2abqw"
@@ -72,7 +77,7 @@ func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb))
 			keys := &keyring.Keyring{Client: api, Live: api, Lifetime: 90 * time.Hour, Now: clock}
 			host := &accounts{}
-			s := &Service{Client: api, Live: api, Accounts: host, Keys: keys, Copies: copies.New(now), Log: slog.New(slog.DiscardHandler), Now: clock}
+			s := &Service{Client: api, Live: api, Host: places{}, Accounts: host, Keys: keys, Copies: copies.New(now), Log: slog.New(slog.DiscardHandler), Now: clock}
 			shows := func() access.Caller {
 				cred, err := keys.Issue(t.Context(), id)
 				if err != nil {
@@ -82,7 +87,7 @@ func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 			}
 			is := func(what string, git *restapi.GitCredential, err error) {
 				t.Helper()
-				if c.refusal == "" && (err != nil || git.Password != "opens") || c.refusal != "" && (err == nil || !strings.Contains(err.Error(), c.refusal)) {
+				if c.refusal == "" && (err != nil || git.Password != "opens" || git.RepositoryURL != "https://git.example.com/k3x9d2abqw.git") || c.refusal != "" && (err == nil || !strings.Contains(err.Error(), c.refusal)) {
 					t.Errorf("%s: %+v, %v", what, git, err)
 				}
 			}

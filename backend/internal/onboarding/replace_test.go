@@ -103,6 +103,30 @@ func TestAGitHostThatGivesNoCredentialCutsNoKonnectorOff(t *testing.T) {
 	}
 }
 
+func TestAnOwnersCredentialSaysWhichRepositoryItOpens(t *testing.T) {
+	t.Parallel()
+	for name, do := range ways {
+		for _, elsewhere := range []bool{false, true} {
+			r := newReplacing(t)
+			r.Host = places{}
+			if !elsewhere {
+				r.Accounts = nil
+			}
+			cred, err := do(t.Context(), r)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			at := cred.RepositoryURL
+			if elsewhere {
+				at = cred.Git.RepositoryURL
+			}
+			if at != r.Host.URL(id) || (cred.Git != nil) != elsewhere {
+				t.Errorf("%s, elsewhere %t: it is for %q", name, elsewhere, at)
+			}
+		}
+	}
+}
+
 // A transfer takes less time than a cluster takes to be ready, and than a Git host takes to
 // answer.
 func TestAConnectOfAFormerOwnerEndsNoCredentialOfTheNewOne(t *testing.T) {

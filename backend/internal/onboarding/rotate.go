@@ -44,11 +44,14 @@ func (s *Service) replace(ctx context.Context, who login.Identity, cluster strin
 		cred, err = give(ctx, cluster)
 		return keyTrouble(err)
 	})
-	if err != nil || s.Accounts == nil {
-		return cred, err
+	if err == nil {
+		cred, err = s.withGit(ctx, cluster, byOwner, cred)
 	}
-	if cred, err = s.withGit(ctx, cluster, byOwner, cred); err != nil {
+	if err != nil {
 		return nil, err
+	}
+	if s.Accounts == nil {
+		return cred, nil
 	}
 	err = s.whileOwner(ctx, who, cluster, func() error {
 		counts, err := s.Keys.Replace(ctx, cluster, credential.Hash(cred.Password))

@@ -85,6 +85,9 @@ type Credential struct {
 	// Git opens the repository, if that is on a Git host of its own: then the other opens
 	// the backend only. It ends with the other.
 	Git *GitCredential `json:"git,omitempty"`
+	// RepositoryURL is of the repository that it opens, which another host may have had until a
+	// moment ago; empty if Git does.
+	RepositoryURL string `json:"repositoryURL,omitempty"`
 }
 
 // GitCredential is an HTTP basic credential of a Git host.
@@ -96,6 +99,8 @@ type GitCredential struct {
 	// that the host does not end.
 	Expires    time.Time `json:"expires,omitzero"`
 	RenewAfter time.Time `json:"renewAfter,omitzero"`
+	// RepositoryURL is of the repository that it opens.
+	RepositoryURL string `json:"repositoryURL,omitempty"`
 }
 
 // Registration is the body of PUT /v1/clusters/{id}/encryption: the public keys of an

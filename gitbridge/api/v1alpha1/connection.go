@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"net/url"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,10 @@ const (
 	GitUsernameKey = "git-username"
 	GitPasswordKey = "git-password"
 )
+
+// RepositoryURLKey is where a Connection's Secret says which repository that opens; absent in
+// one that was made by hand, or by an older plugin.
+const RepositoryURLKey = "repository-url"
 
 // SSHPrivateKeyKey and KnownHostsKey are where an agent's Secret has what opens the
 // repository over SSH: a private key in PEM, by its name in Secrets of type
@@ -49,6 +54,7 @@ const (
 	PreviousGitPasswordKey   = "previous-git-password"
 	PreviousGitExpiresKey    = "previous-git-expires"
 	PreviousGitRenewAfterKey = "previous-git-renew-after"
+	PreviousRepositoryURLKey = "previous-repository-url"
 )
 
 // OptionalCredentialKeys are those keys of an agent's Secret that a credential does not always
@@ -57,6 +63,7 @@ func OptionalCredentialKeys() []string {
 	return []string{
 		GitUsernameKey, GitPasswordKey, GitExpiresKey, GitRenewAfterKey,
 		PreviousPasswordKey, PreviousGitUsernameKey, PreviousGitPasswordKey, PreviousGitExpiresKey, PreviousGitRenewAfterKey,
+		RepositoryURLKey, PreviousRepositoryURLKey,
 	}
 }
 
@@ -119,6 +126,25 @@ type Connection struct {
 func (c *Connection) IsOnBackend() bool {
 	backend := strings.TrimRight(c.Spec.BackendURL, "/")
 	return backend != "" && strings.HasPrefix(c.Spec.RepositoryURL, backend+"/")
+}
+
+// GitCredential is what opens the repository, of the data of the Connection's Secret; empty if that
+// is for a repository on another host. The backend may have several names, and knows all that it
+// gives.
+func (c *Connection) GitCredential(data map[string][]byte) (username, password string) {
+	if at := string(data[RepositoryURLKey]); at != "" && !c.IsOnBackend() && hostOf(at) != hostOf(c.Spec.RepositoryURL) {
+		return "", ""
+	}
+	return GitCredential(data)
+}
+
+// hostOf is the host name of a URL, "" for what is none.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
 }
 
 // ConnectionSpec says where the control plane is.

@@ -15,8 +15,8 @@ type kept struct {
 	expires        time.Time
 	// previous is the password before a renewal, until the new one was taken.
 	previous string
-	// git opens the repository, and previousGit did before a renewal; zero if that is what
-	// opens the backend.
+	// git opens the repository, and previousGit did before a renewal; without a password if that
+	// is what opens the backend.
 	git, previousGit restapi.GitCredential
 }
 

@@ -172,7 +172,7 @@ func (r *Reconciler) renew(ctx context.Context, b *backend.Backend, conn *v1alph
 		return fmt.Errorf("renew the credential: %w", err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("credential renewed", "expires", c.Expires)
-	next := kept{user: c.Username, password: c.Password, expires: c.Expires, previous: k.password, previousGit: k.git}
+	next := kept{user: c.Username, password: c.Password, expires: c.Expires, previous: k.password, git: restapi.GitCredential{RepositoryURL: c.RepositoryURL}, previousGit: k.git}
 	switch {
 	case c.Git != nil:
 		next.git = *c.Git
@@ -250,13 +250,16 @@ func read(secret *corev1.Secret) kept {
 		user: text(corev1.BasicAuthUsernameKey), password: text(corev1.BasicAuthPasswordKey), expires: at(v1alpha1.ExpiresKey), previous: text(v1alpha1.PreviousPasswordKey),
 		git: restapi.GitCredential{
 			Username: text(v1alpha1.GitUsernameKey), Password: text(v1alpha1.GitPasswordKey), Expires: at(v1alpha1.GitExpiresKey), RenewAfter: at(v1alpha1.GitRenewAfterKey),
+			RepositoryURL: text(v1alpha1.RepositoryURLKey),
 		},
 		previousGit: restapi.GitCredential{
 			Username: text(v1alpha1.PreviousGitUsernameKey), Password: text(v1alpha1.PreviousGitPasswordKey), Expires: at(v1alpha1.PreviousGitExpiresKey), RenewAfter: at(v1alpha1.PreviousGitRenewAfterKey),
+			RepositoryURL: text(v1alpha1.PreviousRepositoryURLKey),
 		},
 	}
 	if user, password := v1alpha1.GitCredential(secret.Data); k.git.Username != user || k.git.Password != password {
-		k.git = restapi.GitCredential{} // What opens the backend opens the repository, too.
+		// What opens the backend opens the repository, too.
+		k.git = restapi.GitCredential{RepositoryURL: k.git.RepositoryURL}
 	}
 	return k
 }
@@ -277,6 +280,7 @@ func (r *Reconciler) write(ctx context.Context, secret *corev1.Secret, k kept) e
 		v1alpha1.PreviousPasswordKey: k.previous, v1alpha1.GitUsernameKey: k.git.Username, v1alpha1.GitPasswordKey: k.git.Password,
 		v1alpha1.GitExpiresKey: at(k.git.Expires), v1alpha1.GitRenewAfterKey: at(k.git.RenewAfter),
 		v1alpha1.PreviousGitUsernameKey: k.previousGit.Username, v1alpha1.PreviousGitPasswordKey: k.previousGit.Password,
+		v1alpha1.RepositoryURLKey: k.git.RepositoryURL, v1alpha1.PreviousRepositoryURLKey: k.previousGit.RepositoryURL,
 		v1alpha1.PreviousGitExpiresKey: at(k.previousGit.Expires), v1alpha1.PreviousGitRenewAfterKey: at(k.previousGit.RenewAfter),
 	} {
 		if delete(s.Data, key); value != "" {

@@ -53,6 +53,8 @@ type world struct {
 	inUse   string
 	// git has the repository on a Git host of its own.
 	git bool
+	// repositoryURL is of the repository that the backend says it gives a credential for.
+	repositoryURL string
 	// gitIssued is how many times that gave another credential by itself.
 	gitIssued int
 	// behind is how far the backend's clock is behind.
@@ -117,7 +119,9 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 		return
 	case r.URL.Path == "/v1/clusters/k3x/credential/git" && r.Method == http.MethodPost && w.git:
 		w.gitIssued++
-		_ = json.NewEncoder(rw).Encode(w.anHour(fmt.Sprint("git-", w.gitIssued)))
+		git := w.anHour(fmt.Sprint("git-", w.gitIssued))
+		git.RepositoryURL = w.repositoryURL
+		_ = json.NewEncoder(rw).Encode(git)
 		return
 	case r.URL.Path != "/v1/clusters/k3x/credential":
 		rw.Header().Set("Content-Type", "application/json")
@@ -135,7 +139,7 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 		w.issued++
 		w.next = "renewed-" + string(rune('0'+w.issued))
 		if w.git {
-			c.Git = &restapi.GitCredential{Username: "there", Password: "git-" + w.next}
+			c.Git = &restapi.GitCredential{Username: "there", Password: "git-" + w.next, RepositoryURL: w.repositoryURL}
 		}
 		c.Password, c.Expires = w.next, start.Add(time.Duration(w.issued+1)*90*time.Hour)
 		if w.lost {
@@ -573,6 +577,76 @@ func TestATokenOfAHostThatWasLeftIsDropped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The Connection names the host that was left, until its owner has connected the cluster again.
+func TestWhatTheNextHostGivesIsForItsRepository(t *testing.T) {
+	const before, next = "https://git.example.com/k3x.git", "https://git.example.org/k3x.git"
+	w := newWorld(t)
+	w.onGitHost()
+	opens := func(repositoryURL, previous string) {
+		t.Helper()
+		var s corev1.Secret
+		if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(s.Data["repository-url"]); got != repositoryURL {
+			t.Errorf("it is for %q, want %q", got, repositoryURL)
+		}
+		if got := string(s.Data["previous-repository-url"]); got != previous {
+			t.Errorf("the one before it is for %q, want %q", got, previous)
+		}
+	}
+	taken := func(password string) {
+		t.Helper()
+		w.inUse = password
+		w.run()
+		w.holds(password, "")
+	}
+	w.repositoryURL = before
+	w.due()
+	w.run()
+	opens(before, "")
+	taken("renewed-1")
+	opens(before, "")
+	w.repositoryURL = next
+	w.now = w.now.Add(w.run())
+	w.run()
+	opens(next, before)
+	w.next = "of another one"
+	w.inUse = "renewed-2"
+	w.run()
+	w.holds("renewed-1", "")
+	opens(before, "")
+
+	w = newWorld(t)
+	w.onGitHostForAnHour()
+	w.repositoryURL = next
+	w.run()
+	w.now = w.now.Add(50 * time.Minute)
+	w.run()
+	w.gitHolds("there", "git-1")
+	opens(next, "")
+
+	// Rotated, and back on the backend.
+	w = newWorld(t)
+	w.onGitHost()
+	var s corev1.Secret
+	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "gitbind-system", Name: "s"}, &s); err != nil {
+		t.Fatal(err)
+	}
+	delete(s.Data, "git-username")
+	delete(s.Data, "git-password")
+	s.Data["repository-url"] = []byte(next)
+	if err := w.api.Update(t.Context(), &s); err != nil {
+		t.Fatal(err)
+	}
+	w.leaveGitHost(false)
+	w.due()
+	w.run()
+	opens(next, next)
+	taken("renewed-1")
+	opens(next, "")
 }
 
 // What an apply left of one is none.

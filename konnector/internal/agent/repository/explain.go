@@ -47,6 +47,8 @@ func Explain(err error) (reason, message string) {
 	case errors.As(err, &ssh):
 		reason = map[error]string{store.ErrHostKey: ReasonHostKeyRefused, store.ErrUnauthorized: ReasonCredentialRefused, store.ErrRepositoryNotFound: ReasonNotFound}[ssh.Kind]
 		return reason, "The repository cannot be opened over SSH: " + strings.TrimRight(ssh.Reason, ".") + ". It is tried again by itself."
+	case errors.Is(err, ErrOfAnotherHost):
+		return ReasonCredentialRefused, "The credential in the Secret is for a repository on another host than that of spec.repositoryURL, which is not shown it. Connect this cluster again (kubectl gitbind connect)."
 	case errors.Is(err, store.ErrUnauthorized):
 		return ReasonCredentialRefused, "The Git host refuses the credential. Connect this cluster again (kubectl gitbind connect) to get a new one."
 	case errors.Is(err, store.ErrRepositoryNotFound):

@@ -145,6 +145,9 @@ func (r *Repository) accepted(before, now *accepted) {
 // ErrNotContacted says that nothing is known of the repository yet.
 var ErrNotContacted = errors.New("repository was not reached yet")
 
+// ErrOfAnotherHost says that the credential is for a repository on another host than the Connection's.
+var ErrOfAnotherHost = errors.New("the credential is for a repository on another host")
+
 // ErrSuspended says that there is no credential for the repository.
 var ErrSuspended = errors.New("no credential for the repository")
 

@@ -68,12 +68,17 @@ func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev
 			v1alpha1.ExpiresKey:         []byte(credential.Expires.UTC().Format(time.RFC3339)),
 		},
 	}
+	at := credential.RepositoryURL
 	if git := credential.Git; git != nil {
+		at = git.RepositoryURL
 		s.Data[v1alpha1.GitUsernameKey], s.Data[v1alpha1.GitPasswordKey] = []byte(git.Username), []byte(git.Password)
 		if !git.Expires.IsZero() {
 			s.Data[v1alpha1.GitExpiresKey] = []byte(git.Expires.UTC().Format(time.RFC3339))
 			s.Data[v1alpha1.GitRenewAfterKey] = []byte(git.RenewAfter.UTC().Format(time.RFC3339))
 		}
+	}
+	if at != "" {
+		s.Data[v1alpha1.RepositoryURLKey] = []byte(at)
 	}
 	return s
 }

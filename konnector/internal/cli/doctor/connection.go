@@ -121,7 +121,7 @@ func (c *connection) open() error {
 	c.repo, err = gitstore.Open(gitstore.Options{
 		URL: c.Spec.RepositoryURL, Client: trusting.HTTP, Now: c.Now, Stall: linkTimeout,
 		Credentials: func(context.Context) (string, string, error) {
-			user, password := v1alpha1.GitCredential(c.secret.Data)
+			user, password := c.GitCredential(c.secret.Data)
 			return user, password, nil
 		},
 		SSH: func(context.Context) ([]byte, []byte, error) {
@@ -143,6 +143,9 @@ func (c *connection) password() string { return string(c.secret.Data[corev1.Basi
 func (c *connection) credential(ctx context.Context) Finding {
 	if err := c.open(); err != nil {
 		return fail("", "%v", err)
+	}
+	if _, password := c.GitCredential(c.secret.Data); password == "" && !v1alpha1.IsSSH(c.Spec.RepositoryURL) {
+		return fail("kubectl gitbind connect URL", "it is for %s, and the Connection names a repository on another host", c.secret.Data[v1alpha1.RepositoryURLKey])
 	}
 	var err error
 	var ssh *store.SSHError

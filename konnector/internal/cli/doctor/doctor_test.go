@@ -139,3 +139,20 @@ func TestABindingThatIsBeingUnbound(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// The cluster was moved to another host, its credential was rotated, and nobody has connected it again.
+func TestACredentialForAnotherHostIsShownToNobody(t *testing.T) {
+	host := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) }))
+	defer host.Close()
+	c := &connection{
+		patient:    &patient{Input: Input{HTTP: host.Client(), Call: command.Call{Now: time.Now}}},
+		Connection: v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{BackendURL: "https://backend.example.org", RepositoryURL: host.URL + "/k3x.git"}},
+		secret: corev1.Secret{Data: map[string][]byte{
+			"username": []byte("konnector"), "password": []byte("x"), "repository-url": []byte("https://backend.example.org/git/k3x.git"),
+		}},
+	}
+	want := Finding{State: Fail, Do: "kubectl gitbind connect URL", Message: "it is for https://backend.example.org/git/k3x.git, and the Connection names a repository on another host"}
+	if diff := cmp.Diff(want, c.credential(t.Context())); diff != "" {
+		t.Errorf("(-want +got) %s", diff)
+	}
+}

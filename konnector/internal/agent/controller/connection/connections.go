@@ -51,6 +51,9 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	git := repository.GitCredentials{
 		Basic: func(context.Context) (string, string, error) {
 			cred := now.credential.Load()
+			if cred.gitPassword == "" {
+				return "", "", repository.ErrOfAnotherHost
+			}
 			return cred.gitUser, cred.gitPassword, nil
 		},
 		SSH: func(context.Context) ([]byte, []byte, error) {

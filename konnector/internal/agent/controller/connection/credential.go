@@ -30,7 +30,7 @@ func (r *Reconciler) credential(ctx context.Context, conn *v1alpha1.Connection) 
 		return nil, nil, fmt.Errorf("get secret: %w", err)
 	}
 	c := credential{user: string(secret.Data["username"]), password: string(secret.Data["password"])}
-	c.gitUser, c.gitPassword = v1alpha1.GitCredential(secret.Data)
+	c.gitUser, c.gitPassword = conn.GitCredential(secret.Data)
 	privateKey, knownHosts := v1alpha1.SSHCredential(secret.Data)
 	c.privateKey, c.knownHosts = string(privateKey), string(knownHosts)
 	ssh := v1alpha1.IsSSH(conn.Spec.RepositoryURL)

@@ -186,12 +186,22 @@ func (s *SignIn) refresh(ctx context.Context, saved session.Session) (string, er
 	return token.raw, s.save(saved.BackendURL, p, token)
 }
 
-// refuses tells whether an issuer refused what it was shown, by an error of OAuth. The library
-// has the same error for an issuer that is away, and for what answers in its place.
+// refuses tells whether an issuer refused what it was shown, by an error of OAuth or by a status
+// that those have. The library has the same error for an issuer that is away, and for what answers
+// in its place.
 func refuses(err error) bool {
 	var refused *oauth2.RetrieveError
-	return errors.As(err, &refused) && refused.ErrorCode != "" &&
-		refused.Response.StatusCode < http.StatusInternalServerError && refused.Response.StatusCode != http.StatusTooManyRequests
+	if !errors.As(err, &refused) {
+		return false
+	}
+	switch status := refused.Response.StatusCode; status {
+	case http.StatusBadRequest, http.StatusUnauthorized:
+		return true
+	case http.StatusTooManyRequests:
+		return false
+	default:
+		return refused.ErrorCode != "" && status < http.StatusInternalServerError
+	}
 }
 
 func (s *SignIn) save(backendURL string, p Provider, t token) error {

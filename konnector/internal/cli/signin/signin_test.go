@@ -312,6 +312,9 @@ func TestOnlyAnIssuerThatRefusesARefreshTokenEndsASignIn(t *testing.T) {
 	}{
 		"refused":                     {http.StatusBadRequest, "application/json", `{"error": "invalid_grant"}`, true},
 		"refused as forbidden":        {http.StatusForbidden, "application/json", `{"error": "invalid_grant"}`, true},
+		"refused in HTML":             {http.StatusBadRequest, "text/html", "<p>Bad Request</p>", true},
+		"refused without a word":      {http.StatusUnauthorized, "", "", true},
+		"forbidden by a proxy":        {http.StatusForbidden, "text/html", "<p>Forbidden</p>", false},
 		"away":                        {http.StatusServiceUnavailable, "text/html", "<p>Service Unavailable</p>", false},
 		"away, and says so":           {http.StatusServiceUnavailable, "application/json", `{"error": "temporarily_unavailable"}`, false},
 		"in trouble":                  {http.StatusInternalServerError, "application/json", `{"error": "server_error"}`, false},

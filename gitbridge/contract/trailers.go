@@ -86,6 +86,10 @@ func ParseObjectTrailers(message string) []ObjectTrailer {
 	return out
 }
 
+// maxTrailerField is how long each thing may be, in bytes, that a trailer says of an object: they
+// are kept in memory, and answers repeat the UID.
+const maxTrailerField = 128
+
 func parseObjectTrailer(value string) (ObjectTrailer, bool) {
 	fields := strings.Fields(value)
 	if len(fields) < 3 {
@@ -95,7 +99,7 @@ func parseObjectTrailer(value string) (ObjectTrailer, bool) {
 	uid, okUID := strings.CutPrefix(fields[1], "uid=")
 	gen, okGen := strings.CutPrefix(fields[2], "generation=")
 	generation, err := strconv.ParseInt(gen, 10, 64)
-	if len(key) != 3 || !okUID || !okGen || err != nil {
+	if len(key) != 3 || !okUID || len(uid) > maxTrailerField || !okGen || err != nil {
 		return ObjectTrailer{}, false
 	}
 	t := ObjectTrailer{Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation}
@@ -116,7 +120,7 @@ func parseObjectTrailer(value string) (ObjectTrailer, bool) {
 	default:
 		ok = false
 	}
-	if !ok {
+	if !ok || max(len(t.Version), len(t.Blob), len(t.Live)) > maxTrailerField {
 		return ObjectTrailer{}, false
 	}
 	return t, t.Key.Validate() == nil

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"gitbind.dev/gitbridge/contract"
@@ -65,7 +66,8 @@ func UIDs(commits []Commit, hasRoom func(path string) bool) (uids map[string]str
 				return uids, false
 			}
 			if uid == "" {
-				uids[path] = t.UID
+				// As a part of the message it would keep all of that in memory.
+				uids[path] = strings.Clone(t.UID)
 			}
 		}
 	}

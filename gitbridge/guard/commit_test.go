@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -55,6 +57,31 @@ func TestOnlyTheKonnectorsWordSaysWhatWasRemoved(t *testing.T) {
 	c.Konnector = false
 	if diff := cmp.Diff([]string{}, c.Removed(), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A message may be a thousand times as long as what is kept of it.
+func TestAUIDKeepsNoMessageInMemory(t *testing.T) {
+	t.Parallel()
+	message := contract.TrailerObject + ": " + contract.ObjectTrailer{Key: keyOf(1), UID: "u", Generation: 1}.String() + strings.Repeat("\n", 1<<20)
+	collected := make(chan struct{})
+	data := []byte(message)
+	runtime.AddCleanup(&data[0], func(done chan struct{}) { close(done) }, collected)
+	uids, _ := UIDs([]Commit{{Konnector: true, Message: unsafe.String(&data[0], len(data))}}, room(1))
+	data, message = nil, ""
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		runtime.GC()
+		select {
+		case <-collected:
+			if uids[pathsOf(1)[0]] != "u" {
+				t.Errorf("%q", uids)
+			}
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the message is still there")
+		}
 	}
 }
 

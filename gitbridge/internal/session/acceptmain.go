@@ -49,6 +49,10 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 	var uids map[string]string
 	if err == nil {
 		uids, err = s.named(s.Removals.branch.Commits(commits), new.Head())
+		if s.approved == new.Head() {
+			// It does not wait for answers, which there are none of while main is held.
+			err = nil
+		}
 	}
 	if v, ok := tooLong(err, new.Head()); ok && s.approved != new.Head() {
 		s.hold(v)
@@ -235,7 +239,7 @@ func (s *Session) take(new *store.Snapshot, uids map[string]string, removals jud
 	s.Removals.take(new, removals, present)
 	s.mu.Lock()
 	s.strays = strays
-	maps.Copy(s.uids, uids)
+	s.names.add(uids)
 	known := s.objectsKnown
 	if again || !known {
 		waitFor = append(waitFor, unnamed)

@@ -80,30 +80,47 @@ func tooLarge(limit *store.LimitError) guard.Verdict {
 	return guard.Verdict{Reason: reason, Message: words, Commit: string(limit.Head)}
 }
 
+// names are the UIDs that commits named, of claims that are not answered since, by their paths.
+type names struct {
+	uids   map[string]string
+	extent limits.Tree
+}
+
+func (n *names) add(uids map[string]string) {
+	for path, uid := range uids {
+		if _, has := n.uids[path]; !has {
+			n.extent.AddName(len(path))
+		}
+		n.uids[path] = uid
+	}
+}
+
+func (n *names) answered(path, uid string) {
+	if named, has := n.uids[path]; has && named == uid {
+		delete(n.uids, path)
+		n.extent.Paths--
+		n.extent.Bytes -= int64(len(path))
+	}
+}
+
 // named are the UIDs that the commits up to a head name last, by the paths of their claims. Each
 // of these is looked at, and remembered until it is answered. Together with those that are
-// remembered they are no more than main may have files: what is more is a LimitError, which is
-// passing unless these commits alone name as many.
+// remembered they are no more than main may have files, where one that is named again counts
+// twice: what is more is a LimitError, which is passing unless these commits alone name as many.
 func (s *Session) named(commits []guard.Commit, head store.Hash) (map[string]string, error) {
-	var extent limits.Tree
-	hasRoom := func(path string) bool {
-		extent.AddName(len(path))
-		return extent.Exceeded() == ""
-	}
-	uids, ok := guard.UIDs(commits, hasRoom)
-	passing := ok
-	if len(uids) > 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for path := range s.uids {
-			_, again := uids[path]
-			ok = ok && (again || hasRoom(path))
-		}
-	}
+	s.mu.Lock()
+	all := s.names.extent
+	s.mu.Unlock()
+	var new limits.Tree
+	uids, ok := guard.UIDs(commits, func(path string) bool {
+		new.AddName(len(path))
+		all.AddName(len(path))
+		return all.Exceeded() == ""
+	})
 	if !ok {
 		return nil, &store.LimitError{
-			Branch: mainBranch, Head: head, Passing: passing,
-			Reason: "the claims that commits name, and that are not answered yet: " + extent.Exceeded(),
+			Branch: mainBranch, Head: head, Passing: new.Exceeded() == "",
+			Reason: "the claims that commits name, and that are not answered yet: " + all.Exceeded(),
 		}
 	}
 	return uids, nil

@@ -177,6 +177,8 @@ func TestH2_CommitsThatNameMoreClaimsThanMainMayHaveWaitForTheAnswers(t *testing
 	if view := r.View(); view.Held || view.Main.Head() == head {
 		t.Errorf("held %t at %s", view.Held, view.Main.Head())
 	}
+	// Named again, it is one still.
+	r.Answered(first[0], &contract.Status{UID: "of another one"})
 	for _, path := range first {
 		r.Answered(path, &contract.Status{UID: "u"})
 	}
@@ -184,6 +186,24 @@ func TestH2_CommitsThatNameMoreClaimsThanMainMayHaveWaitForTheAnswers(t *testing
 	if got := len(w.queued()); got != limits.Paths/2+1 {
 		t.Errorf("%d paths are looked at", got)
 	}
+}
+
+// While main is held nothing is answered that commits named.
+func TestH2_AMainThatIsApprovedDoesNotWaitForTheAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.remote.Head("main")
+	r := w.startAndFollow()
+	w.names(limits.Paths/2+1, "a")
+	r.follows()
+	w.remote.ForceHead("main", before)
+	r.wantHeld("MainRewritten")
+	head, _ := w.names(limits.Paths/2+1, "b")
+	r.wantHeld("MainRewritten")
+	if err := r.Approve(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	r.follows()
 }
 
 func TestH1_FilesThatAreNoClaimsAreCountedAndNotAllAnswered(t *testing.T) {

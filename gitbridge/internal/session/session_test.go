@@ -377,8 +377,6 @@ func TestALostStatusBranchIsSaid(t *testing.T) {
 	}
 }
 
-// A repository that was lost is made again, and then given what a mirror has. The bridge may look
-// in between, and see main before status.
 // Where a host is being restored, much fails that works a moment later.
 func TestALostStatusBranchThatIsGivenBackIsFollowedOnceMainCanBeCompared(t *testing.T) {
 	t.Parallel()
@@ -405,6 +403,8 @@ func TestALostStatusBranchThatIsGivenBackIsFollowedOnceMainCanBeCompared(t *test
 	r.follows()
 }
 
+// A repository that was lost is made again, and then given what a mirror has. The bridge may look
+// in between, and see main before status.
 func TestALostStatusBranchThatIsGivenBackIsFollowed(t *testing.T) {
 	t.Parallel()
 	for _, isOld := range []bool{false, true} {

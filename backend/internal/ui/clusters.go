@@ -72,13 +72,24 @@ func (h *handler) clusters(r *http.Request, who login.Identity) (*page, error) {
 // the numbers, too.
 const surveyTime = 5 * time.Second
 
-// overview is a person's clusters, with what needs attention in all of them.
+// lookTime is how much of that it waits for one cluster, so that a slow one costs only its
+// own row.
+const lookTime = time.Second
+
+// overview is a person's clusters, with what needs attention in all of them. Their own come
+// first: nobody is asked whether something may be shared with them.
 func (h *handler) overview(ctx context.Context, who login.Identity) (clustersView, error) {
 	list, err := h.Control.Clusters(ctx, who)
 	if err != nil {
 		return clustersView{}, err
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.ClusterBinding) int {
+		if own := access.Owns(who, &a); own != access.Owns(who, &b) {
+			if own {
+				return -1
+			}
+			return 1
+		}
 		return cmp.Or(cmp.Compare(a.Spec.DisplayName, b.Spec.DisplayName), cmp.Compare(a.Name, b.Name))
 	})
 	v := clustersView{URL: h.PublicURL}
@@ -91,21 +102,29 @@ func (h *handler) overview(ctx context.Context, who login.Identity) (clustersVie
 		if !access.Owns(who, cb) {
 			line.Owner = visible(cb.Spec.Owner.Username)
 		}
-		if s, err := h.look(ctx, cb.Name); err == nil {
-			line.Known = true
-			for _, claims := range s.claims {
-				line.Claims += alive(claims)
-			}
-			troubled := attention(clusterNames{cb, h.names(ctx, cb)}, s)
-			line.Attention = len(troubled) + len(s.refused)
-			v.Attention = append(v.Attention, troubled...)
-		}
+		v.Attention = append(v.Attention, h.addClaims(ctx, cb, &line)...)
 		v.Rows = append(v.Rows, line)
 	}
-	if v.More = len(v.Attention) - maxRows; v.More > 0 {
-		v.Attention = v.Attention[:maxRows]
-	}
+	v.Attention, v.More = cutRows(v.Attention)
 	return v, nil
+}
+
+// addClaims adds what a cluster's Git says to its row, if it does so in time, and gives the
+// claims that need attention.
+func (h *handler) addClaims(ctx context.Context, cb *v1alpha1.ClusterBinding, line *row) []claimRow {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	s, err := h.look(ctx, cb.Name)
+	if err != nil {
+		return nil
+	}
+	line.Known = true
+	for _, claims := range s.claims {
+		line.Claims += alive(claims)
+	}
+	troubled := attention(clusterNames{cb, h.names(ctx, cb)}, s)
+	line.Attention = len(troubled) + len(s.refused)
+	return troubled
 }
 
 // alive is how many claims are not gone.

@@ -48,7 +48,9 @@ type world struct {
 	// down are what does not answer: "git" or "control", or "files" for more of
 	// them than are listed.
 	down map[string]bool
-	seen time.Time
+	// hangs is a cluster whose Git does not answer.
+	hangs string
+	seen  time.Time
 	// bound are the binds that were asked for.
 	bound []string
 	// shares are of all clusters, which their users may view.
@@ -174,7 +176,11 @@ func commitOf(tree map[string]string) string {
 	return hash(fmt.Sprint(all))
 }
 
-func (w *world) Head(_ context.Context, cluster, branch string) (string, error) {
+func (w *world) Head(ctx context.Context, cluster, branch string) (string, error) {
+	if cluster == w.hangs {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
 	if w.down["git"] {
 		return "", errors.New("git: exit status 128: /srv/git/secret")
 	}

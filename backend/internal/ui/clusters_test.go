@@ -1,0 +1,67 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
+)
+
+// sharedWithAlice is a world in which others share clusters with her, whose names come before
+// and after that of hers.
+func sharedWithAlice() *world {
+	w := newWorld()
+	w.shares = []restapi.Share{{Role: restapi.RepositoryView, User: "oidc:" + alice + "@example.com"}}
+	w.addCluster("mallory000", "!", "mallory")
+	w.addCluster("bob0000000", "bob's", "bob")
+	w.addCluster(prod, "prod", alice)
+	return w
+}
+
+// Nobody is asked whether something may be shared with them.
+func TestH4_WhatIsSharedHidesNothingOfOnesOwn(t *testing.T) {
+	w := sharedWithAlice()
+	denied := func(s *contract.Status) { s.Result = contract.Denied }
+	for i := range maxRows {
+		w.addClaim("mallory000", fmt.Sprintf("x-%02d", i), denied)
+	}
+	w.addClaim(prod, "orders", denied)
+	page := w.get(t, alice, "/clusters").Body.String()
+	at := -1
+	for _, next := range []string{
+		`href="/clusters/` + prod + `"`, `href="/clusters/mallory000"`, `href="/clusters/bob0000000"`,
+		`href="` + ordersURL + `"`, "/team-a/x-00", "/team-a/x-48", "And 1 more",
+	} {
+		i := strings.Index(page, next)
+		if i <= at {
+			t.Errorf("%s is at %d, want it after %d", next, i, at)
+		}
+		at = max(at, i)
+	}
+}
+
+func TestH4_ASlowClusterCostsItsOwnRowOnly(t *testing.T) {
+	for _, slow := range []string{"mallory000", prod} {
+		t.Run(slow, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sharedWithAlice()
+				w.hangs = slow
+				begin := time.Now()
+				page := w.get(t, alice, "/clusters").Body.String()
+				if took := time.Since(begin); took != lookTime {
+					t.Errorf("the list took %s", took)
+				}
+				_, row, _ := strings.Cut(page, `href="/clusters/`+slow+`"`)
+				row, _, _ = strings.Cut(row, "</tr>")
+				const away = "Git cannot be read"
+				if !strings.Contains(row, away) || strings.Count(page, away) != 1 {
+					t.Errorf("%d clusters cannot be read, want %s alone", strings.Count(page, away), slow)
+				}
+			})
+		})
+	}
+}

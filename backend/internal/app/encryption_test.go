@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -72,7 +73,15 @@ func (f *fixture) testKeys(t *testing.T) {
 	password := c.Credential.Password
 	takes := func(what string, in restapi.Registration, want bool) {
 		t.Helper()
-		out, status, words := f.register(t, c.ID, "konnector", password, in)
+		var out restapi.Encryption
+		var status int
+		var words string
+		eventually(t, what+": it may be registered at this rate", func() error {
+			if out, status, words = f.register(t, c.ID, "konnector", password, in); status == http.StatusServiceUnavailable {
+				return errors.New(words)
+			}
+			return nil
+		})
 		if status != http.StatusOK || (out.Refused == "") != want {
 			t.Fatalf("%s: %d %s %+v, want it taken: %t", what, status, words, out, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +24,10 @@ const (
 	maxKeys = 4
 	// maxRegistration is the largest body of a registration, in bytes.
 	maxRegistration = 8 << 10
+	// registerEvery is how often one cluster's keys may be registered, after registerBurst times
+	// at once: for other keys, the bridge seals all its Secrets again.
+	registerEvery = time.Second
+	registerBurst = 5
 )
 
 // mountEncryption adds how a konnector registers the keys of its app cluster.
@@ -34,6 +39,9 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 		}
 		if err := checkKeys(in.EncryptionKeys); err != nil {
 			return nil, err
+		}
+		if _, wait := s.registrations.Take(who.Cluster, registerEvery, registerBurst, s.now()); wait > 0 {
+			return nil, refusal.New(refusal.Unavailable, "keys were registered several times a moment ago: try again")
 		}
 		var answer *restapi.Encryption
 		// Others write the status of the same object all the time.

@@ -56,8 +56,8 @@ type Service struct {
 
 	connecting sync.Mutex
 	permitting sync.Mutex
-	// renewals keeps one konnector from having the control plane write all the time.
-	renewals ratelimit.Keyed
+	// renewals and registrations keep one konnector from having the control plane write all the time.
+	renewals, registrations ratelimit.Keyed
 	// issues bounds what a Git host of its own is asked for: for konnectors, and for people, whom
 	// a konnector must not keep from replacing its credential.
 	issues githost.IssueLimit

@@ -276,16 +276,17 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 	if changes, err := h.Reviews.Changes(r.Context(), who, cb.Name); err == nil {
 		v.Changes = h.changeRows(cb.Name, changes)
 	}
-	if access.Owns(who, cb) {
-		h.ownersPart(r.Context(), who, cb, exports, &v)
-	} else {
+	switch {
+	case !access.Owns(who, cb):
 		v.Owner = visible(cb.Spec.Owner.Username)
+	case r.Header.Get(liveHeader) == "":
+		h.ownersPart(r.Context(), who, cb, exports, &v)
 	}
 	return &page{Title: v.Name, Kicker: "Cluster", Place: "clusters", Crumbs: []crumb{{"Clusters", "/clusters"}}, Template: "cluster", Body: v}, nil
 }
 
-// ownersPart adds what a cluster's owner can change on its page. None of it is what the
-// page is for: what cannot be read just now is left out.
+// ownersPart adds what a cluster's owner can change on its page, outside of its live parts. None
+// of it is what the page is for: what cannot be read just now is left out.
 func (h *handler) ownersPart(ctx context.Context, who login.Identity, cb *v1alpha1.ClusterBinding, exports []v1alpha1.APIServiceExport, v *clusterView) {
 	if offers, err := h.Control.Catalog(ctx, who); err == nil {
 		v.Offers, v.MoreOffers = stillFree(offers, exports)

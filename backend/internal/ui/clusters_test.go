@@ -2,10 +2,14 @@ package ui
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/net/html"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/contract"
@@ -63,5 +67,39 @@ func TestH4_ASlowClusterCostsItsOwnRowOnly(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An open page asks for its live parts every few seconds.
+func TestWhatKeepsAClustersPageUpToDateAsksForNoOffersAndShares(t *testing.T) {
+	w := with(lived, share)()
+	// As live.js takes it from an answer.
+	live := func(page string) string {
+		doc, err := html.Parse(strings.NewReader(page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		for n := range doc.Descendants() {
+			if attr(n, "id") == "live-cluster" {
+				err = html.Render(&b, n)
+			}
+		}
+		if err != nil || b.Len() == 0 {
+			t.Fatalf("there is no live part: %v", err)
+		}
+		return b.String()
+	}
+	whole := w.get(t, alice, clusterURL).Body.String()
+	w.pages = 0
+	r := httptest.NewRequest(http.MethodGet, clusterURL, nil)
+	r.Header.Set(liveHeader, "1")
+	fresh := w.ask(t, r, alice).Body.String()
+	// The cluster, for the page and for its changes.
+	if w.pages != 2 {
+		t.Errorf("the control plane was asked %d times", w.pages)
+	}
+	if live(fresh) != live(whole) {
+		t.Errorf("the live part is\n%s\nwant\n%s", live(fresh), live(whole))
 	}
 }

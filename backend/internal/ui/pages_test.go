@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -334,6 +335,18 @@ func TestALargeClaim(t *testing.T) {
 	w.files[prod+":main"][path] = strings.Repeat("x", 3<<20)
 	if page := w.get(t, alice, ordersURL).Body.String(); !strings.Contains(page, "too large to be shown") {
 		t.Errorf("a file beyond any limit:\n%s", page)
+	}
+}
+
+// TestADiffOfWhichNothingIsShownIsSaidToBeCut has a commit for whose diff there was no room.
+func TestADiffOfWhichNothingIsShownIsSaidToBeCut(t *testing.T) {
+	t.Parallel()
+	w := lived()
+	c := commit(1, "alice", "alice@example.com", "Much")
+	c.Cut = true
+	w.log[prod+":"+contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}.Path()] = []githost.Commit{c}
+	if page := w.get(t, alice, ordersURL).Body.String(); !strings.Contains(page, "longer than what is shown here: <code>git show "+c.Hash[:10]) {
+		t.Errorf("the page does not say so:\n%s", page)
 	}
 }
 

@@ -28,8 +28,8 @@ import (
 
 var _ githost.Changes = (*Host)(nil)
 
-// maxPatch bounds the diffs of one change, in bytes, and maxConflicts the files that are
-// named as in conflict.
+// maxPatch bounds the diffs of one change, in bytes as diffLineCost counts, and maxConflicts the
+// files that are named as in conflict.
 const (
 	maxPatch     = 2 << 20
 	maxConflicts = 50
@@ -372,7 +372,7 @@ func readRaw(out *bufio.Reader, sum io.Writer) (c githost.FileChange, diffs int,
 // order; more says that others follow. Where git writes another number of them, nobody
 // knows whose they are, and none is shown.
 func readPatch(out *bufio.Reader, files []githost.FileChange, sections []int, more bool) error {
-	at, size, whole, inDiff := -1, 0, 0, false
+	at, budget, inDiff := -1, diffBudget{all: maxPatch}, false
 	for {
 		line, cut, err := readLine(out)
 		if errors.Is(err, io.EOF) {
@@ -394,16 +394,15 @@ func readPatch(out *bufio.Reader, files []githost.FileChange, sections []int, mo
 				withhold(files)
 				return errEnough
 			case at == 0 || sections[at] != sections[at-1]:
-				size = 0
+				budget.size = 0
 			}
 			continue
 		}
 		if inDiff = at >= 0 && (inDiff || strings.HasPrefix(line, "@@")); !inDiff {
 			continue
 		}
-		size, whole = size+len(line)+1, whole+len(line)+1
 		f := &files[sections[at]]
-		if size > maxDiff || whole > maxPatch {
+		if !budget.take(line) {
 			f.Cut = true
 			continue
 		}

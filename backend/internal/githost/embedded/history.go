@@ -41,8 +41,11 @@ const (
 	// it.
 	maxDiff     = 64 << 10
 	maxDiffLine = 4 << 10
-	// maxLog bounds the commits of one answer.
-	maxLog = 500
+	// maxLogDiffs bounds the diffs of one answer as a whole, in bytes as diffLineCost counts.
+	maxLogDiffs = 1 << 20
+	// maxLog bounds the commits of one answer, and maxWith the further authors of a commit.
+	maxLog  = 500
+	maxWith = 100
 )
 
 var _ githost.History = (*Host)(nil)

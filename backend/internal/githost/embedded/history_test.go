@@ -211,6 +211,112 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestH4_TheDiffsOfAnAnswerAreBoundedTogether reads a history and a change of empty lines: each is
+// a byte in Git, and much more on a page.
+func TestH4_TheDiffsOfAnAnswerAreBoundedTogether(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	c := s.clone(t, access.Owner)
+	const commits = 6
+	long := strings.Repeat("\n", 33_000)
+	for i := range commits {
+		c.commit(fmt.Sprint("Change ", i), map[string]string{orders: []string{long, "a\n"}[i%2]})
+	}
+	c.pushed("HEAD:main")
+	log, err := s.Log(t.Context(), cluster, orders, commits)
+	if err != nil || len(log) != commits {
+		t.Fatalf("log: %d commits (%v), want %d", len(log), err, commits)
+	}
+	lines := 0
+	for i, commit := range log {
+		lines += len(commit.Diff)
+		if !commit.Cut || commit.Subject != fmt.Sprint("Change ", commits-1-i) {
+			t.Errorf("commit %d: %q, cut %v, %d lines", i, commit.Subject, commit.Cut, len(commit.Diff))
+		}
+	}
+	if most := maxLogDiffs / 64; lines > most || lines < most/2 {
+		t.Errorf("%d lines of the history, want about %d", lines, most)
+	}
+
+	files := map[string]string{}
+	for i := range 8 {
+		files[fmt.Sprintf("%s/team-a/long%d.yaml", folder, i)] = long
+	}
+	c.commit("Order many", files)
+	c.pushed("HEAD:refs/heads/changes/long")
+	change, err := s.Change(t.Context(), cluster, "changes/long")
+	if err != nil || len(change.Files) != len(files) {
+		t.Fatalf("change: %+v (%v)", change, err)
+	}
+	lines = 0
+	for _, f := range change.Files {
+		lines += len(f.Diff)
+		if !f.Cut {
+			t.Errorf("%s is not said to be cut, at %d lines", f.Path, len(f.Diff))
+		}
+	}
+	if most := maxPatch / 64; lines > most || lines < most/2 {
+		t.Errorf("%d lines of the change, want about %d", lines, most)
+	}
+}
+
+// TestOrdinaryDiffsAreNotCut has two hundred changes of a claim, and three hundred orders.
+func TestOrdinaryDiffsAreNotCut(t *testing.T) {
+	t.Parallel()
+	var history strings.Builder
+	for range 200 {
+		history.WriteString("commit 0123456789012345678901234567890123456789\nalice\nalice@example.com\n0\nChange\n\n\ndiff --git a/x b/x\n@@ -20,7 +20,7 @@ spec:\n" +
+			strings.Repeat("     retention: \"7d\" # at least a week\n", 6) + "-    size: \"10Gi\"\n+    size: \"20Gi\"\n")
+	}
+	log, err := readLog(bufio.NewReader(strings.NewReader(history.String())))
+	if err != nil || len(log) != 200 {
+		t.Fatalf("%d commits, %v", len(log), err)
+	}
+	for i, commit := range log {
+		if commit.Cut || len(commit.Diff) != 9 {
+			t.Fatalf("commit %d: cut %v, %d lines", i, commit.Cut, len(commit.Diff))
+		}
+	}
+	files, sections := make([]githost.FileChange, githost.MaxChangedFiles), []int{}
+	for i := range files {
+		sections = append(sections, i)
+	}
+	patch := strings.Repeat("diff --git a/x b/x\n@@ -0,0 +1,50 @@\n"+strings.Repeat("+    retention: \"7d\" # a week\n", 50), len(files))
+	if err := readPatch(bufio.NewReader(strings.NewReader(patch)), files, sections, false); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files {
+		if f.Cut || len(f.Diff) != 51 {
+			t.Fatalf("file %d: cut %v, %d lines", i, f.Cut, len(f.Diff))
+		}
+	}
+}
+
+// TestH4_WhatALineTakesOnAPageCounts counts characters that a page has in a longer form, and
+// bounds the people whom a commit names.
+func TestH4_WhatALineTakesOnAPageCounts(t *testing.T) {
+	t.Parallel()
+	const begin = "commit 0123456789012345678901234567890123456789\nalice\nalice@example.com\n0\nChange\n"
+	for text, most := range map[string]int{"\"": maxLogDiffs / 5, "\x01": maxLogDiffs / 12} {
+		history := strings.Repeat(begin+"\n@@ -1 +1 @@\n"+strings.Repeat(strings.Repeat(text, 4000)+"\n", 16), 17)
+		log, err := readLog(bufio.NewReader(strings.NewReader(history)))
+		if err != nil || len(log) != 17 {
+			t.Fatalf("%d commits, %v", len(log), err)
+		}
+		size := 0
+		for _, commit := range log {
+			size += len(strings.Join(commit.Diff, ""))
+		}
+		if size > most || size < most/2 || !log[16].Cut {
+			t.Errorf("%q: %d bytes, want about %d", text, size, most)
+		}
+	}
+	log, err := readLog(bufio.NewReader(strings.NewReader(begin + strings.Repeat("x\t", 2000) + "\n")))
+	if err != nil || len(log) != 1 || len(log[0].With) != maxWith {
+		t.Errorf("%d commits, %v: want one with %d further authors", len(log), err, maxWith)
+	}
+}
+
 // mktree writes a tree of the same entry under many long names.
 func (c *clone) mktree(entry string, names int, format string) (tree string) {
 	c.t.Helper()

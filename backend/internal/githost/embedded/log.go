@@ -40,7 +40,7 @@ func (h *Host) Log(ctx context.Context, cluster, path string, limit int) ([]gith
 
 func readLog(out *bufio.Reader) ([]githost.Commit, error) {
 	var commits []githost.Commit
-	size, inDiff := 0, false
+	budget, inDiff := diffBudget{all: maxLogDiffs}, false
 	for {
 		line, cut, err := readLine(out)
 		if errors.Is(err, io.EOF) {
@@ -54,7 +54,7 @@ func readLog(out *bufio.Reader) ([]githost.Commit, error) {
 			if err != nil {
 				return nil, err
 			}
-			commits, size, inDiff = append(commits, c), 0, false
+			commits, budget.size, inDiff = append(commits, c), 0, false
 			continue
 		}
 		if len(commits) == 0 {
@@ -66,13 +66,46 @@ func readLog(out *bufio.Reader) ([]githost.Commit, error) {
 			continue
 		}
 		c := &commits[len(commits)-1]
-		if size += len(line) + 1; size > maxDiff {
+		if !budget.take(line) {
 			c.Cut = true
 			continue
 		}
 		c.Diff = append(c.Diff, line)
 		c.Cut = c.Cut || cut
 	}
+}
+
+// diffBudget bounds the diffs of one answer.
+type diffBudget struct {
+	// size is the length of the present diff, in bytes: it goes up to maxDiff.
+	size int
+	// all is what is left for all diffs, in bytes as diffLineCost counts.
+	all int
+}
+
+// take tells whether there is room for the next line.
+func (b *diffBudget) take(line string) bool {
+	if b.size += len(line) + 1; b.size > maxDiff || b.all < 0 {
+		return false
+	}
+	b.all -= diffLineCost(line)
+	return b.all >= 0
+}
+
+// diffLineCost is about what a line of a diff takes until it is on a page, in bytes: also an
+// empty one is some headers in memory and an element, a character of markup is escaped, and a
+// control character stands there by its code point.
+func diffLineCost(line string) int {
+	cost := len(line) + 64
+	for i := range len(line) {
+		switch c := line[i]; {
+		case c < ' ' && c != '\t' || c == 0x7f:
+			cost += len("⟨U+0000⟩") - 1
+		case strings.IndexByte(`"&'+<>`, c) >= 0:
+			cost += len("&#34;") - 1
+		}
+	}
+	return cost
 }
 
 func readCommit(out *bufio.Reader, hash string) (githost.Commit, error) {
@@ -87,7 +120,7 @@ func readCommit(out *bufio.Reader, hash string) (githost.Commit, error) {
 	seconds, _ := strconv.ParseInt(f[2], 10, 64)
 	c := githost.Commit{Hash: hash, Author: f[0], Email: f[1], When: time.Unix(seconds, 0).UTC(), Subject: f[3]}
 	for who := range strings.SplitSeq(f[4], "\t") {
-		if who = strings.TrimSpace(who); who != "" {
+		if who = strings.TrimSpace(who); who != "" && len(c.With) < maxWith {
 			c.With = append(c.With, who)
 		}
 	}

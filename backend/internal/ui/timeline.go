@@ -54,6 +54,7 @@ func (h *handler) travelled(ctx context.Context, cluster string, k contract.Key,
 		return nil, nil
 	}
 	t.arrived, t.written = arrived[0], written[0]
+	t.written.Diff, t.written.With = nil, nil // a line of time has none of it, and is kept
 	if err := h.readAnswers(ctx, cluster, k, blob, t); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/lru"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/contract"
@@ -122,5 +123,23 @@ func TestTimelineReadsGitOncePerVersion(t *testing.T) {
 	w.files[prod+":main"][path] = file("orders", "huge")
 	if page := ask(); !strings.Contains(page, "Waits for the control plane") || w.asked == before {
 		t.Error("a change is not seen")
+	}
+}
+
+// TestH4_NoDiffIsKeptWithALineOfTime: a thousand lines of time are kept.
+func TestH4_NoDiffIsKeptWithALineOfTime(t *testing.T) {
+	t.Parallel()
+	w := lived()
+	k := contract.Key{Binding: api, Namespace: "team-a", Name: "orders"}
+	c := commit(1, "alice", "alice@example.com", "Much", "+a")
+	c.With = []string{"Bob <bob@example.com>"}
+	w.log[prod+":"+k.Path()] = []githost.Commit{c}
+	h := &handler{Config: Config{Git: w}, travels: lru.New(keepTravels)}
+	way, err := h.travelled(t.Context(), prod, k, hash(w.files[prod+":main"][k.Path()]), "")
+	if err != nil || way == nil || h.travels.Len() != 1 {
+		t.Fatalf("%+v, %v", way, err)
+	}
+	if way.written.Subject != "Much" || way.written.Diff != nil || way.written.With != nil {
+		t.Errorf("kept: %+v", way.written)
 	}
 }

@@ -93,12 +93,13 @@ func (h *handler) parents(ctx context.Context, cluster string, near []item, offe
 	at, parents := map[contract.Key]int{}, make([]int, len(near))
 	wanted := map[string][]int{}
 	var blobs []string
+	read := 0
 	for i, c := range near {
 		at[c.key], parents[i] = i, -1
-		if o := offers[c.key.Binding]; o == nil || len(o.References) == 0 || c.blob == "" {
+		if o := offers[c.key.Binding]; o == nil || len(o.References) == 0 || c.blob == "" || read == maxRelated {
 			continue
 		}
-		if len(wanted[c.blob]) == 0 && len(blobs) < maxRelated {
+		if read++; len(wanted[c.blob]) == 0 {
 			blobs = append(blobs, c.blob)
 		}
 		wanted[c.blob] = append(wanted[c.blob], i)

@@ -75,7 +75,8 @@ type Change struct {
 	Effect string
 	// Files are what main would have other than now, by path.
 	Files []FileChange
-	// More says that there are more of Files; then Effect is "".
+	// More says that there are more of Files, or one whose path is longer than MaxPath, which
+	// they end before; then Effect is "".
 	More bool
 	// Conflicts are the files that main has changed otherwise; then there are no Files.
 	Conflicts []string

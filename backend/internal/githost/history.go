@@ -19,7 +19,7 @@ var ErrTooMany = errors.New("there are too many files to be listed")
 // and of what the bridge says about one.
 const MaxFile = 2 << 20
 
-// MaxPath is the longest path that History lists, in bytes: more than that of any
+// MaxPath is the longest path that History lists and Changes shows, in bytes: more than that of any
 // claim.
 const MaxPath = 1 << 10
 

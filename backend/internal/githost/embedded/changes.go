@@ -64,22 +64,16 @@ func (h *Host) Branches(ctx context.Context, cluster string) ([]string, error) {
 func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, error) {
 	var changes []githost.Change
 	err := h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, _ string) error {
-		out, err := repo.git.output(ctx, repo.dir, nil, "for-each-ref", "--no-merged="+mainRef, fmt.Sprintf("--count=%d", githost.MaxChanges),
-			"--format=%(objectname)%00%(refname)%00%(authorname)%00%(authordate:unix)%00%(contents:subject)", changesFolder)
+		err := repo.stream(ctx, nil, func(out *bufio.Reader) (err error) {
+			changes, err = readHeads(out)
+			return err
+		}, "for-each-ref", "--no-merged="+mainRef, fmt.Sprintf("--count=%d", githost.MaxChanges), "--format="+headFormat, changesFolder)
 		if err != nil {
 			return err
 		}
-		var heads []string
-		for line := range strings.Lines(string(out)) {
-			f := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
-			if len(f) != 5 {
-				return fmt.Errorf("git for-each-ref: unexpected line %q", abbreviate(line))
-			}
-			seconds, _ := strconv.ParseInt(f[3], 10, 64)
-			changes = append(changes, githost.Change{
-				Branch: strings.TrimPrefix(f[1], contract.HeadsPrefix), Head: f[0], Author: f[2], When: time.Unix(seconds, 0).UTC(), Subject: f[4],
-			})
-			heads = append(heads, f[0])
+		heads := make([]string, len(changes))
+		for i := range changes {
+			heads[i] = changes[i].Head
 		}
 		events, err := repo.events(ctx, heads)
 		for i := range changes {
@@ -88,6 +82,38 @@ func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, e
 		return err
 	})
 	return changes, err
+}
+
+// headFormat has the subject and the author, which somebody made up, on lines of their own.
+const headFormat = "%(objectname)%00%(refname)%00%(authordate:unix)%00%(authorname)%0a%(contents:subject)"
+
+func readHeads(out *bufio.Reader) ([]githost.Change, error) {
+	var changes []githost.Change
+	for {
+		var f [3]string
+		for i := range f {
+			field, err := out.ReadString(0)
+			if errors.Is(err, io.EOF) && i == 0 && field == "" {
+				return changes, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("git for-each-ref: unexpected end after %q: %w", abbreviate(field), err)
+			}
+			f[i] = strings.TrimSuffix(field, "\x00")
+		}
+		author, _, err := readLine(out)
+		if err != nil {
+			return nil, fmt.Errorf("git for-each-ref: %s: %w", f[1], err)
+		}
+		subject, _, err := readLine(out)
+		if err != nil {
+			return nil, fmt.Errorf("git for-each-ref: %s: %w", f[1], err)
+		}
+		seconds, _ := strconv.ParseInt(f[2], 10, 64)
+		changes = append(changes, githost.Change{
+			Branch: strings.TrimPrefix(f[1], contract.HeadsPrefix), Head: f[0], Author: author, When: time.Unix(seconds, 0).UTC(), Subject: subject,
+		})
+	}
 }
 
 // Change implements githost.Changes.
@@ -160,8 +186,7 @@ func (r *repository) refuseRenames(ctx context.Context, c *githost.Change, main 
 		delete(touched, f.Path)
 	}
 	if foreign {
-		c.Conflicts, c.Files, c.Effect, c.More = slices.Sorted(maps.Keys(touched)), nil, "", false
-		c.Conflicts = c.Conflicts[:min(len(c.Conflicts), maxConflicts)]
+		c.Conflicts, c.Files, c.Effect, c.More = conflicts(slices.Sorted(maps.Keys(touched))), nil, "", false
 	}
 	return nil
 }
@@ -220,6 +245,18 @@ type mergeConflict struct {
 
 func (m *mergeConflict) Error() string { return "cannot be merged" }
 
+// conflicts are the first of files, with what is shown of a long name.
+func conflicts(files []string) []string {
+	var out []string
+	for _, f := range files[:min(len(files), maxConflicts)] {
+		if len(f) > githost.MaxPath {
+			f = f[:githost.MaxPath] + "…"
+		}
+		out = append(out, strings.Clone(f)) // the rest of git's answer is not kept with it
+	}
+	return out
+}
+
 // mergeTree gives the tree of a merge of two commits, or a *mergeConflict.
 func (r *repository) mergeTree(ctx context.Context, main, head string) (tree string, err error) {
 	cmd := r.git.command(ctx, r.dir, "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", main, head)
@@ -232,8 +269,7 @@ func (r *repository) mergeTree(ctx context.Context, main, head string) (tree str
 	case err == nil && plumbing.IsHash(tree):
 		return tree, nil
 	case errors.As(err, &ended) && ended.ExitCode() == 1:
-		files := slices.Compact(strings.Split(strings.TrimRight(names, "\x00"), "\x00"))
-		return "", &mergeConflict{files: files[:min(len(files), maxConflicts)]}
+		return "", &mergeConflict{files: conflicts(slices.Compact(strings.Split(strings.TrimRight(names, "\x00"), "\x00")))}
 	}
 	if _, baseErr := r.git.output(ctx, r.dir, nil, "merge-base", main, head); errors.As(baseErr, &ended) && ended.ExitCode() == 1 {
 		return "", &mergeConflict{unrelated: true}
@@ -254,7 +290,7 @@ func (r *repository) effect(ctx context.Context, c *githost.Change, main, tree s
 			if err != nil {
 				return err
 			}
-			if len(c.Files) == githost.MaxChangedFiles {
+			if len(c.Files) == githost.MaxChangedFiles || len(f.Path) > githost.MaxPath {
 				c.More = true
 				return errEnough
 			}

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -282,6 +283,59 @@ func TestDiffsThatAreOfNoKnownFileAreNotShown(t *testing.T) {
 				t.Errorf("%q for %v, more %v: %+v", c.patch, c.sections, c.more, f)
 			}
 		}
+	}
+}
+
+// TestH4_SubjectsOfChangesAreBounded lists changes whose messages are one line of many bytes.
+func TestH4_SubjectsOfChangesAreBounded(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	message := filepath.Join(t.TempDir(), "message")
+	if err := os.WriteFile(message, bytes.Repeat([]byte("word "), 180_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.git("commit", "-q", "--allow-empty", "-F", message)
+	c.pushed("HEAD:refs/heads/changes/long")
+	list, err := s.Changes(t.Context(), cluster)
+	if err != nil || len(list) != 2 || list[1].Branch != "changes/long" || list[0].Subject != "Make it big" {
+		t.Fatalf("%d changes, %v", len(list), err)
+	}
+	if size := len(list[1].Subject); size > maxDiffLine || size < 1000 || list[1].Author != "alice" {
+		t.Errorf("a subject of %d bytes by %q", size, list[1].Author)
+	}
+}
+
+// TestH4_PathsOfAChangeAreBounded proposes a file with a path of many bytes, without and with a
+// conflict.
+func TestH4_PathsOfAChangeAreBounded(t *testing.T) {
+	t.Parallel()
+	s, c := propose(t)
+	blob := func(content string) string {
+		out, err := stockGit(t, c.dir, []byte(content), "hash-object", "-w", "--stdin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	long := strings.Repeat("z", 100_000)
+	// No file system has such a name.
+	commit := func(content string, parents ...string) string {
+		tree := strings.TrimSuffix(c.git("ls-tree", parents[0]), "\n") + "\n100644 blob " + blob(content) + "\t" + long + "\n"
+		out, err := stockGit(t, c.dir, []byte(tree), "mktree")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(c.git("commit-tree", "-m", "Long", "-p", parents[0], strings.TrimSpace(out)))
+	}
+	c.pushed(commit("plan: small\n", "mine") + ":" + "refs/heads/" + proposed)
+	seen := s.look(t)
+	if !seen.More || seen.Effect != "" || len(seen.Files) != 1 || seen.Files[0].Path != dbA || len(seen.Files[0].Diff) == 0 {
+		t.Errorf("more %v, effect %q, %d files", seen.More, seen.Effect, len(seen.Files))
+	}
+	c.pushed(commit("plan: big\n", "main") + ":main")
+	seen = s.look(t)
+	if len(seen.Conflicts) != 1 || len(seen.Conflicts[0]) > githost.MaxPath+len("…") || seen.Conflicts[0][0] != 'z' {
+		t.Errorf("%d conflicts", len(seen.Conflicts))
 	}
 }
 

@@ -63,12 +63,10 @@ func TestOnlyTheKonnectorsWordSaysWhatWasRemoved(t *testing.T) {
 // A message may be a thousand times as long as what is kept of it.
 func TestAUIDKeepsNoMessageInMemory(t *testing.T) {
 	t.Parallel()
-	message := contract.TrailerObject + ": " + contract.ObjectTrailer{Key: keyOf(1), UID: "u", Generation: 1}.String() + strings.Repeat("\n", 1<<20)
+	data := []byte(contract.TrailerObject + ": " + contract.ObjectTrailer{Key: keyOf(1), UID: "u", Generation: 1}.String() + strings.Repeat("\n", 1<<20))
 	collected := make(chan struct{})
-	data := []byte(message)
 	runtime.AddCleanup(&data[0], func(done chan struct{}) { close(done) }, collected)
 	uids, _ := UIDs([]Commit{{Konnector: true, Message: unsafe.String(&data[0], len(data))}}, room(1))
-	data, message = nil, ""
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
 		select {

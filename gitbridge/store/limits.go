@@ -13,8 +13,8 @@ type LimitError struct {
 	Head Hash
 	// Reason says what is too much, and how much is allowed: "it has more than …".
 	Reason string
-	// Passing says that it is memory which other repositories take just now: asking
-	// again later may do, and costs as much as the first time.
+	// Passing says that asking again later may do, and costs as much as the first time:
+	// other repositories take the memory just now, or claims are not answered yet.
 	Passing bool
 }
 

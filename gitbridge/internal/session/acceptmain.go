@@ -46,14 +46,6 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 			accepted, descends = answered, false
 		}
 	}
-	var uids map[string]string
-	if err == nil {
-		uids, err = s.named(s.Removals.branch.Commits(commits), new.Head())
-		if s.approved == new.Head() {
-			// It does not wait for answers, which there are none of while main is held.
-			err = nil
-		}
-	}
 	if v, ok := tooLong(err, new.Head()); ok && s.approved != new.Head() {
 		s.hold(v)
 		return nil
@@ -69,6 +61,13 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 		v.Message = wordsOfMain(v, accepted)
 		s.hold(v)
 		return nil
+	}
+	uids, err := s.uidsOf(s.Removals.branch.Commits(commits), new.Head())
+	if v, ok := tooLong(err, new.Head()); ok {
+		s.hold(v)
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("read the commits before %s: %w", new.Head().Short(), err)
 	}
 	begin := accepted == "" || v.Approved
 	if begin {
@@ -199,7 +198,7 @@ func heldAtBegin(path string, head store.Hash, present *contract.Status) *contra
 	return nil
 }
 
-// take makes a head the accepted one. Uids are those that named gives.
+// take makes a head the accepted one. Uids are those that its commits name.
 func (s *Session) take(new *store.Snapshot, uids map[string]string, removals judged) {
 	view := s.View()
 	old, paths := view.Main, map[string]bool{}
@@ -239,7 +238,7 @@ func (s *Session) take(new *store.Snapshot, uids map[string]string, removals jud
 	s.Removals.take(new, removals, present)
 	s.mu.Lock()
 	s.strays = strays
-	s.names.add(uids)
+	s.unanswered.add(uids)
 	known := s.objectsKnown
 	if again || !known {
 		waitFor = append(waitFor, unnamed)

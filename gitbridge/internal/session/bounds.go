@@ -80,50 +80,59 @@ func tooLarge(limit *store.LimitError) guard.Verdict {
 	return guard.Verdict{Reason: reason, Message: words, Commit: string(limit.Head)}
 }
 
-// names are the UIDs that commits named, of claims that are not answered since, by their paths.
-type names struct {
+// unanswered are the UIDs that commits named, of claims that are not answered since, by the paths
+// of these.
+type unanswered struct {
 	uids   map[string]string
 	extent limits.Tree
 }
 
-func (n *names) add(uids map[string]string) {
+func (u *unanswered) add(uids map[string]string) {
 	for path, uid := range uids {
-		if _, has := n.uids[path]; !has {
-			n.extent.AddName(len(path))
+		if _, has := u.uids[path]; !has {
+			u.extent.AddName(len(path))
 		}
-		n.uids[path] = uid
+		u.uids[path] = uid
 	}
 }
 
-func (n *names) answered(path, uid string) {
-	if named, has := n.uids[path]; has && named == uid {
-		delete(n.uids, path)
-		n.extent.Paths--
-		n.extent.Bytes -= int64(len(path))
+func (u *unanswered) answered(path, uid string) {
+	if before, has := u.uids[path]; has && before == uid {
+		delete(u.uids, path)
+		u.extent.Paths--
+		u.extent.Bytes -= int64(len(path))
 	}
 }
 
-// named are the UIDs that the commits up to a head name last, by the paths of their claims. Each
+// uidsOf are the UIDs that the commits up to a head name last, by the paths of their claims. Each
 // of these is looked at, and remembered until it is answered. Together with those that are
 // remembered they are no more than main may have files, where one that is named again counts
-// twice: what is more is a LimitError, which is passing unless these commits alone name as many.
-func (s *Session) named(commits []guard.Commit, head store.Hash) (map[string]string, error) {
+// twice: what is more is a LimitError. It is lasting where these commits alone name as many, or
+// main is held, as nothing is answered then. A head that is approved is taken without them.
+func (s *Session) uidsOf(commits []guard.Commit, head store.Hash) (map[string]string, error) {
 	s.mu.Lock()
-	all := s.names.extent
+	total, held := s.unanswered.extent, s.view.Held
 	s.mu.Unlock()
-	var new limits.Tree
-	uids, ok := guard.UIDs(commits, func(path string) bool {
-		new.AddName(len(path))
-		all.AddName(len(path))
-		return all.Exceeded() == ""
-	})
-	if !ok {
-		return nil, &store.LimitError{
-			Branch: mainBranch, Head: head, Passing: new.Exceeded() == "",
-			Reason: "the claims that commits name, and that are not answered yet: " + all.Exceeded(),
-		}
+	isApproved := s.approved == head
+	if isApproved {
+		total = limits.Tree{}
 	}
-	return uids, nil
+	var added limits.Tree
+	uids, ok := guard.UIDs(commits, func(path string) bool {
+		added.AddName(len(path))
+		total.AddName(len(path))
+		return total.Exceeded() == ""
+	})
+	switch {
+	case ok:
+		return uids, nil
+	case isApproved:
+		return nil, nil
+	}
+	return nil, &store.LimitError{
+		Branch: mainBranch, Head: head, Passing: added.Exceeded() == "" && !held,
+		Reason: fmt.Sprintf("of the claims that commits name, more than %d are not answered yet, or their paths have more than %d MiB", limits.Paths, limits.PathBytes>>20),
+	}
 }
 
 // tooLong is the hold of a main that can be read, where the history since the last

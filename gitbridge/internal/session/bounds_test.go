@@ -132,78 +132,59 @@ func TestH2_AHistoryThatIsTooLongIsHeldUntilItIsApproved(t *testing.T) {
 	r.follows()
 }
 
-// names has the konnector name claims that main has no file of, and gives their paths.
-func (w *world) names(claims int, prefix string) (head store.Hash, paths []string) {
-	trailers := make([]store.Trailer, claims)
-	for i := range trailers {
-		key := contract.Key{Binding: binding, Namespace: "a", Name: fmt.Sprint(prefix, i)}
-		trailers[i] = store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 1}.String()}
-		paths = append(paths, key.Path())
-	}
-	return w.commitAsKonnector("Name", map[string]string{"README.md": prefix}, trailers...), paths
+// names has the konnector name a claim that main has no file of.
+func (w *world) names(claim string) store.Hash {
+	w.Helper()
+	key, _ := contract.ParsePath(path(claim))
+	return w.commitAsKonnector("Name", map[string]string{"README.md": claim},
+		store.Trailer{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: key, UID: "u", Generation: 1}.String()})
 }
 
 // A file is not needed for a claim to be looked at, and remembered: a commit that names it will do.
-func TestH2_CommitsThatNameMoreClaimsThanMainMayHaveAreHeldUntilTheyAreApproved(t *testing.T) {
+func TestH2_ACommitThatNamesOneClaimMoreThanMainMayHaveWaitsForTheAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.startAndFollow()
-	head, named := w.names(limits.Paths+1, "n")
+	r.SetUnanswered(limits.Paths)
+	before := r.View().Main.Head()
+	w.names("a")
+	if c := r.wantTrouble("MainTooLarge"); !strings.Contains(c.Message, "more than 250000 are not answered") || !strings.Contains(c.Message, "tried again by itself") {
+		t.Errorf("condition %+v", c)
+	}
+	if view := r.View(); view.Held || view.Main.Head() != before {
+		t.Errorf("held %t at %s", view.Held, view.Main.Head())
+	}
+	r.SetUnanswered(limits.Paths - 1)
+	r.follows()
+	if got := w.queued(); len(got) != 1 {
+		t.Errorf("%q are looked at", got)
+	}
+}
+
+// While main is held nothing is answered.
+func TestH2_AMainThatIsHeldDoesNotWaitForTheAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.remote.Head("main")
+	head := w.commit("Add", map[string]string{path("b"): "1"})
+	r := w.startAndFollow()
+	r.SetUnanswered(limits.Paths)
+	w.remote.ForceHead("main", before)
+	r.wantHeld("MainRewritten")
+	w.remote.ForceHead("main", head)
+	w.pull()
+	head = w.names("a")
 	r.wantHeld("MainTooLarge")
-	if words := r.Condition().Message; !strings.Contains(words, "more than 250000") || !strings.Contains(words, "approve --main "+string(head)) {
+	if words := r.Condition().Message; !strings.Contains(words, "approve --main "+string(head)) {
 		t.Errorf("the condition says %q", words)
 	}
 	if err := r.Approve(t.Context(), head); err != nil {
 		t.Fatal(err)
 	}
 	r.follows()
-	if got := w.queued(); len(got) > 0 || r.UID(named[0]) != "" {
-		t.Errorf("%d paths are looked at, and the UID is %q", len(got), r.UID(named[0]))
+	if got := r.UID(path("a")); got != "u" {
+		t.Errorf("UID %q", got)
 	}
-}
-
-// What commits name in the end is as much as what one names at once.
-func TestH2_CommitsThatNameMoreClaimsThanMainMayHaveWaitForTheAnswers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := w.startAndFollow()
-	_, first := w.names(limits.Paths/2+1, "a")
-	r.follows()
-	w.queued()
-	head, _ := w.names(limits.Paths/2+1, "b")
-	if c := r.wantTrouble("MainTooLarge"); !strings.Contains(c.Message, "more than 250000") || !strings.Contains(c.Message, "tried again by itself") {
-		t.Errorf("condition %+v", c)
-	}
-	if view := r.View(); view.Held || view.Main.Head() == head {
-		t.Errorf("held %t at %s", view.Held, view.Main.Head())
-	}
-	// Named again, it is one still.
-	r.Answered(first[0], &contract.Status{UID: "of another one"})
-	for _, path := range first {
-		r.Answered(path, &contract.Status{UID: "u"})
-	}
-	r.follows()
-	if got := len(w.queued()); got != limits.Paths/2+1 {
-		t.Errorf("%d paths are looked at", got)
-	}
-}
-
-// While main is held nothing is answered that commits named.
-func TestH2_AMainThatIsApprovedDoesNotWaitForTheAnswers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	before := w.remote.Head("main")
-	r := w.startAndFollow()
-	w.names(limits.Paths/2+1, "a")
-	r.follows()
-	w.remote.ForceHead("main", before)
-	r.wantHeld("MainRewritten")
-	head, _ := w.names(limits.Paths/2+1, "b")
-	r.wantHeld("MainRewritten")
-	if err := r.Approve(t.Context(), head); err != nil {
-		t.Fatal(err)
-	}
-	r.follows()
 }
 
 func TestH1_FilesThatAreNoClaimsAreCountedAndNotAllAnswered(t *testing.T) {

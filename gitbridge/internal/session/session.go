@@ -108,7 +108,8 @@ type Session struct {
 	// begins is how many times main began again, or is about to. What was decided on a view
 	// with fewer is not written.
 	begins int
-	names  names
+	// unanswered are those that commits named.
+	unanswered unanswered
 	// strays is how many files of the accepted commit are no part of the contract.
 	strays int
 	// objectsKnown says that all objects are known that there were at the start.
@@ -135,7 +136,7 @@ func New(o Options) *Session {
 	status := statusbranch.New(o.Status, o.Now)
 	s := &Session{
 		Cluster: o.Cluster, Status: status, Answers: &Answers{status: status, cluster: o.Cluster}, options: o,
-		opened: make(chan struct{}), approved: o.Approved, names: names{uids: map[string]string{}}, objectsKnown: known,
+		opened: make(chan struct{}), approved: o.Approved, unanswered: unanswered{uids: map[string]string{}}, objectsKnown: known,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.health.changed, s.health.now = o.Changed, o.Now
@@ -214,7 +215,7 @@ func (s *Session) View() View {
 func (s *Session) UID(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.names.uids[path]
+	return s.unanswered.uids[path]
 }
 
 // ErrEnded says that the repository is not followed any more, by this session.
@@ -265,7 +266,7 @@ func (s *Session) Answered(path string, answer *contract.Status) {
 		uid = answer.UID
 	}
 	s.mu.Lock()
-	s.names.answered(path, uid)
+	s.unanswered.answered(path, uid)
 	s.mu.Unlock()
 	news := s.Foreign.note(path, answer)
 	if answer == nil || answer.Result == contract.Gone {

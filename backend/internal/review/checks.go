@@ -399,7 +399,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	case len(c.Conflicts) > 0:
 		return says(false, "Main has changed the same lines meanwhile: merge main into it")
 	case c.More:
-		return says(false, "It changes more than %d files: propose it in parts", githost.MaxChangedFiles)
+		return says(false, "It changes more than %d files, or one with a path of more than %d bytes: propose it in parts", githost.MaxChangedFiles, githost.MaxPath)
 	}
 	var problems []string
 	var waits []restapi.ChangedFile

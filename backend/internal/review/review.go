@@ -342,7 +342,7 @@ func (s *Service) blocked(ctx context.Context, caller access.Caller, c *githost.
 	case len(c.Conflicts) > 0:
 		return refusal.New(refusal.Conflict, "main has changed the same lines meanwhile: the person who proposed it resolves that with git merge origin/main, and pushes again"), nil
 	case c.More || c.Older:
-		return refusal.New(refusal.Conflict, "it is too much for one person to have looked at (at most %d files and %d commits): propose it in parts, or merge and push it with git", githost.MaxChangedFiles, githost.MaxChangeCommits), nil
+		return refusal.New(refusal.Conflict, "it is too much for one person to have looked at (at most %d files and %d commits, and %d bytes of a path): propose it in parts, or merge and push it with git", githost.MaxChangedFiles, githost.MaxChangeCommits, githost.MaxPath), nil
 	case len(c.Files) == 0:
 		return refusal.New(refusal.Conflict, "main has all of it already: reject it, and the branch can be deleted"), nil
 	case own != "":

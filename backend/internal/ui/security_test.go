@@ -223,6 +223,18 @@ func TestOnlyTheOwnerShares(t *testing.T) {
 	}
 }
 
+// A change may be more than is looked at, from its first file on.
+func TestAChangeThatIsNotShownIsNotSaidToDoNothing(t *testing.T) {
+	t.Parallel()
+	for effect, words := range map[string]string{"": "That is not shown here", "e1": "Nothing: main has all of it already"} {
+		w := with(lived, func(w *world) { share(w); proposals(w) })()
+		w.changes[0].Files, w.changes[0].Effect = nil, effect
+		if page := w.get(t, alice, changeURL).Body.String(); !strings.Contains(page, words) {
+			t.Errorf("effect %q: the page does not say %q", effect, words)
+		}
+	}
+}
+
 func TestWhoGetsAtAClusterReviewsItsChanges(t *testing.T) {
 	w := with(lived, func(w *world) { share(w); proposals(w) })()
 	branch := w.changes[0].Branch

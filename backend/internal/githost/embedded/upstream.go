@@ -394,7 +394,12 @@ func (h *Host) fresh(ctx context.Context, cluster string) {
 	if h.copies == nil {
 		return
 	}
-	if err := h.update(ctx, cluster, copyEvery, copyWait); errors.Is(err, context.DeadlineExceeded) {
+	wait := copyWait
+	if end, ok := ctx.Deadline(); ok {
+		// Some time is left to read what there is.
+		wait = min(wait, time.Until(end)/2)
+	}
+	if err := h.update(ctx, cluster, copyEvery, wait); errors.Is(err, context.DeadlineExceeded) {
 		h.Look(cluster) // with more time
 	}
 }

@@ -28,11 +28,11 @@ import (
 
 var _ githost.Changes = (*Host)(nil)
 
-// maxPatch bounds the diffs of one change, in bytes as diffLineCost counts, and maxConflicts the
+// maxChangeDiffs bounds the diffs of one change, in bytes as diffLineCost counts, and maxConflicts the
 // files that are named as in conflict.
 const (
-	maxPatch     = 2 << 20
-	maxConflicts = 50
+	maxChangeDiffs = 2 << 20
+	maxConflicts   = 50
 )
 
 // changeRef is the ref of a change's branch.
@@ -250,7 +250,7 @@ func conflicts(files []string) []string {
 	var out []string
 	for _, f := range files[:min(len(files), maxConflicts)] {
 		if len(f) > githost.MaxPath {
-			f = f[:githost.MaxPath] + "…"
+			f = strings.ToValidUTF8(f[:githost.MaxPath], "") + "…"
 		}
 		out = append(out, strings.Clone(f)) // the rest of git's answer is not kept with it
 	}
@@ -408,7 +408,7 @@ func readRaw(out *bufio.Reader, sum io.Writer) (c githost.FileChange, diffs int,
 // order; more says that others follow. Where git writes another number of them, nobody
 // knows whose they are, and none is shown.
 func readPatch(out *bufio.Reader, files []githost.FileChange, sections []int, more bool) error {
-	at, budget, inDiff := -1, diffBudget{all: maxPatch}, false
+	at, budget, inDiff := -1, diffBudget{all: maxChangeDiffs}, false
 	for {
 		line, cut, err := readLine(out)
 		if errors.Is(err, io.EOF) {

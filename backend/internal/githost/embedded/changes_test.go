@@ -339,6 +339,33 @@ func TestH4_PathsOfAChangeAreBounded(t *testing.T) {
 	}
 }
 
+// A name and a subject are somebody's: git has no end of a line and no NUL in them.
+func TestHeadsAreReadAsGitWritesThem(t *testing.T) {
+	t.Parallel()
+	head := strings.Repeat("1", 40)
+	want := func(author, subject string) githost.Change {
+		return githost.Change{Head: head, Branch: "changes/a", When: time.Unix(7, 0).UTC(), Author: author, Subject: subject}
+	}
+	begin := head + "\x00refs/heads/changes/a\x007\x00"
+	for text, all := range map[string][]githost.Change{
+		"":                                  nil,
+		begin + "alice\nOrder\n":            {want("alice", "Order")},
+		begin + "\n\n":                      {want("", "")},
+		begin + "a\rb\nOrder\r more\n":      {want("a\rb", "Order\r more")},
+		begin + "a\n1\n" + begin + "b\n2\n": {want("a", "1"), want("b", "2")},
+	} {
+		got, err := readHeads(bufio.NewReader(strings.NewReader(text)))
+		if d := cmp.Diff(all, got); d != "" || err != nil {
+			t.Errorf("%q: %v %s", text, err, d)
+		}
+	}
+	for end := 1; end <= len(begin); end++ {
+		if got, err := readHeads(bufio.NewReader(strings.NewReader(begin[:end]))); err == nil {
+			t.Errorf("%q: %+v", begin[:end], got)
+		}
+	}
+}
+
 func TestAChangeInConflictIsNotMerged(t *testing.T) {
 	t.Parallel()
 	s, c := propose(t)

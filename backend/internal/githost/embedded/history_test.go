@@ -255,7 +255,7 @@ func TestH4_TheDiffsOfAnAnswerAreBoundedTogether(t *testing.T) {
 			t.Errorf("%s is not said to be cut, at %d lines", f.Path, len(f.Diff))
 		}
 	}
-	if most := maxPatch / 64; lines > most || lines < most/2 {
+	if most := maxChangeDiffs / 64; lines > most || lines < most/2 {
 		t.Errorf("%d lines of the change, want about %d", lines, most)
 	}
 }
@@ -297,7 +297,7 @@ func TestOrdinaryDiffsAreNotCut(t *testing.T) {
 func TestH4_WhatALineTakesOnAPageCounts(t *testing.T) {
 	t.Parallel()
 	const begin = "commit 0123456789012345678901234567890123456789\nalice\nalice@example.com\n0\nChange\n"
-	for text, most := range map[string]int{"\"": maxLogDiffs / 5, "\x01": maxLogDiffs / 12} {
+	for text, most := range map[string]int{"\"": maxLogDiffs / 6, "\x01": maxLogDiffs / 13, "\u00ad": maxLogDiffs * 2 / 14, "\ue000": maxLogDiffs * 3 / 15} {
 		history := strings.Repeat(begin+"\n@@ -1 +1 @@\n"+strings.Repeat(strings.Repeat(text, 4000)+"\n", 16), 17)
 		log, err := readLog(bufio.NewReader(strings.NewReader(history)))
 		if err != nil || len(log) != 17 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"gitbind.dev/backend/internal/githost"
 )
@@ -92,17 +93,17 @@ func (b *diffBudget) take(line string) bool {
 	return b.all >= 0
 }
 
-// diffLineCost is about what a line of a diff takes until it is on a page, in bytes: also an
-// empty one is some headers in memory and an element, a character of markup is escaped, and a
-// control character stands there by its code point.
+// diffLineCost is about what a line of a diff takes until it is on a page, in bytes. Its string,
+// what the page makes of that and its element take 64 bytes; a character of markup is escaped, and
+// one that cannot be seen stands there by its code point.
 func diffLineCost(line string) int {
 	cost := len(line) + 64
-	for i := range len(line) {
-		switch c := line[i]; {
-		case c < ' ' && c != '\t' || c == 0x7f:
-			cost += len("⟨U+0000⟩") - 1
-		case strings.IndexByte(`"&'+<>`, c) >= 0:
-			cost += len("&#34;") - 1
+	for _, c := range line {
+		switch {
+		case strings.ContainsRune(`"&'+<>`, c):
+			cost += len("&#34;")
+		case c != '\t' && !unicode.IsGraphic(c):
+			cost += len("⟨U+0000⟩")
 		}
 	}
 	return cost

@@ -13,8 +13,8 @@ import (
 const (
 	// MaxWait is the longest wait of most controllers.
 	MaxWait = 30 * time.Second
-	// MaxHostWait is that of one that asks a Git host elsewhere. That counts what it refuses, and
-	// what it refuses, it often refuses for all app clusters alike.
+	// MaxHostWait is that of one that asks a Git host elsewhere. Such a host counts requests that
+	// it refuses, and often refuses those of all app clusters.
 	MaxHostWait = 5 * time.Minute
 )
 

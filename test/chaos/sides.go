@@ -183,7 +183,7 @@ func (s *sides) readGit(ctx context.Context, st *state) error {
 }
 
 // haveSavedAfter reports whether both agents have saved that they accepted a commit of main that
-// continues another one.
+// comes after one.
 func (s *sides) haveSavedAfter(ctx context.Context, commit string) (bool, error) {
 	for _, agent := range []struct {
 		cluster  dynamic.Interface

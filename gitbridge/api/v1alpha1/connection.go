@@ -26,7 +26,7 @@ const (
 	GitPasswordKey = "git-password"
 )
 
-// RepositoryURLKey is where a Connection's Secret says which repository that opens; absent in
+// RepositoryURLKey is where a Connection's Secret says which repository its credential opens; absent in
 // one that was made by hand, or by an older plugin.
 const RepositoryURLKey = "repository-url"
 

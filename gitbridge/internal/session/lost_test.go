@@ -1,11 +1,13 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
 )
@@ -77,6 +79,50 @@ func (w *world) observes(commit store.Hash) {
 
 // Of an object that was made, and is missing, only its answer tells that it was there. That may
 // be on the host though the bridge was not told so.
+// slow is a branch whose writers hear late that they have written.
+type slow struct {
+	store.Branch
+	written, proceed chan struct{}
+}
+
+func (b *slow) Update(ctx context.Context, e store.Edit) (*store.Snapshot, error) {
+	snap, err := b.Branch.Update(ctx, e)
+	select {
+	case b.written <- struct{}{}:
+		<-b.proceed
+	default:
+	}
+	return snap, err
+}
+
+// Until a writer hears that, nobody can tell that the branch lacks what it wrote.
+func TestAStatusThatIsSetBackBeforeAWriteIsHeardOfIsNoticed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	status := &slow{Branch: w.remote.Branch("status"), written: make(chan struct{}), proceed: make(chan struct{})}
+	r := w.startWith(session.Options{Status: status})
+	r.follows()
+	before := w.remote.Head("status")
+	wrote := make(chan error, 1)
+	go func() {
+		wrote <- r.Write(t.Context(), statusbranch.Change{Path: contract.StatusPath(path("a")), Data: []byte("x"), Subject: "status: x"})
+	}()
+	<-status.written
+	w.remote.ForceHead("status", before)
+	w.eventually("it is looked at", func() bool {
+		store.Tell(r.wakeStatus, "")
+		return r.Status.Snapshot().Head() == before
+	})
+	close(status.proceed)
+	if err := <-wrote; err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("it is seen", func() bool {
+		store.Tell(r.wakeStatus, "")
+		return r.StatusSetBack() > 0
+	})
+}
+
 func TestAnAnswerThatMayHaveLandedIsAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

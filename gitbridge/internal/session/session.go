@@ -182,6 +182,8 @@ func (s *Session) Run(ctx context.Context, wakeMain, wakeStatus <-chan store.Has
 			Branch: status, Wake: wakeStatus, Poll: 5 * time.Minute,
 			OnChange: func(ctx context.Context, _, new *store.Snapshot) error { return s.onStatus(ctx, new) },
 			OnError:  func(err error) { s.health.set(opening, err) },
+			// What was written may be known to have been there only after it was looked at.
+			Again: s.Status.IsSetBack,
 		})
 	})
 	defer wg.Wait()

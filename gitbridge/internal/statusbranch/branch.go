@@ -265,6 +265,16 @@ func (b *Branch) foreign() func(contract.Observed) bool {
 	}
 }
 
+// IsSetBack reports whether the branch, as it was seen last, is an older state of the one that was
+// written here.
+func (b *Branch) IsSetBack() bool {
+	b.mu.Lock()
+	epoch, sequence := b.epoch, b.observed.Sequence
+	b.mu.Unlock()
+	seen := Observed(b.git.Snapshot())
+	return seen.Epoch == epoch && seen.Sequence < sequence
+}
+
 // IsLate reports whether a tree was only pushed when the branch had been opened, as by a process
 // that has ended and whose request was still with the host: nothing was written here before it,
 // so that nothing is lost.

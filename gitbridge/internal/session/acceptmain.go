@@ -25,7 +25,7 @@ func (s *Session) onMain(ctx context.Context, new *store.Snapshot) error {
 }
 
 // accept asks the guard about a head of main, and if it is accepted, has what it changed
-// looked at. Where that fails the follower of main tries again, whoever asked.
+// looked at. Where that fails the follower of main tries again, also for an approval.
 func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 	defer func() { s.unjudged.Store(err != nil) }()
 	view := s.View()
@@ -62,7 +62,8 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 		s.hold(v)
 		return nil
 	}
-	uids, err := s.uidsOf(s.Removals.branch.Commits(commits), new.Head())
+	read := s.Removals.branch.Commits(commits)
+	uids, err := s.uidsOf(read, new.Head())
 	if v, ok := tooLong(err, new.Head()); ok {
 		s.hold(v)
 		return nil
@@ -77,7 +78,7 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 		}
 	}
 	s.Removals.judging.Lock()
-	removals, err := s.Removals.judgeHead(ctx, view.Main, new, commits, begin)
+	removals, err := s.Removals.judgeHead(ctx, view.Main, new, read, begin)
 	if err == nil {
 		s.take(new, uids, removals)
 	}

@@ -24,7 +24,7 @@ type judged struct {
 	afterStart bool
 	// commits are the newest ones, and byKonnector the claims that the konnector has removed by
 	// them. What was not known to be removed, as main had been set back, is looked up once more.
-	commits     []store.Commit
+	commits     []guard.Commit
 	byKonnector map[string]int
 }
 
@@ -35,14 +35,14 @@ func (j *judged) isNews(path string, known *Removal) bool {
 		return false
 	}
 	_, byKonnector := j.byKonnector[path]
-	return byKonnector || slices.ContainsFunc(j.commits, func(c store.Commit) bool { return c.Hash == known.applied })
+	return byKonnector || slices.ContainsFunc(j.commits, func(c guard.Commit) bool { return c.Hash == string(known.applied) })
 }
 
 // judgeHead judges the claims that a head of main lacks and the one before had;
 // where none is known before, those that status shows to have been there.
-func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []store.Commit, begin bool) (judged, error) {
+func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, commits []guard.Commit, begin bool) (judged, error) {
 	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, replaces: old == nil || begin, afterStart: old == nil || begin}
-	j.commits, j.byKonnector = commits, guard.RemovedBy(r.branch.Commits(commits), nil)
+	j.commits, j.byKonnector = commits, guard.RemovedBy(commits, nil)
 	var removed, added []string
 	var since guard.Since
 	if j.replaces {
@@ -69,7 +69,7 @@ func (r *Removals) judgeHead(ctx context.Context, old, new *store.Snapshot, comm
 }
 
 // askGuard asks the guard which removals may pass. Added are the files that came with them.
-func (r *Removals) askGuard(ctx context.Context, j *judged, main *store.Snapshot, removed, added []string, commits []store.Commit, since guard.Since) error {
+func (r *Removals) askGuard(ctx context.Context, j *judged, main *store.Snapshot, removed, added []string, commits []guard.Commit, since guard.Since) error {
 	if len(removed) == 0 {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (r *Removals) askGuard(ctx context.Context, j *judged, main *store.Snapshot
 		present, err := r.answers.read(path)
 		return err != nil || matters(present) || j.outdated[path]
 	}
-	read, concerned := r.branch.Commits(commits), map[string]bool{}
+	concerned := map[string]bool{}
 	for _, path := range slices.Concat(removed, added) {
 		concerned[path] = true
 	}
@@ -101,13 +101,13 @@ func (r *Removals) askGuard(ctx context.Context, j *judged, main *store.Snapshot
 		}
 		return since(path)
 	}
-	ordered := guard.Ordered(read, known)
+	ordered := guard.Ordered(commits, known)
 	added = slices.DeleteFunc(added, func(path string) bool { return ordered[path] })
-	deleted, err := r.deleted(ctx, main, read, known, removed, added)
+	deleted, err := r.deleted(ctx, main, commits, known, removed, added)
 	if err != nil {
 		return err
 	}
-	for path, v := range rules.JudgePushes(removed, counts, read, deleted) {
+	for path, v := range rules.JudgePushes(removed, counts, commits, deleted) {
 		v.Message = decision.WordsOfRemoval(v)
 		j.removals[path] = &Removal{Verdict: v, CameWith: added}
 		if v.ByKonnector {
@@ -137,7 +137,7 @@ func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, pa
 	j := judged{removals: map[string]*Removal{}, outdated: map[string]bool{}, afterStart: true}
 	since := func(path string) []string { return []string{string(cmp.Or(all[path].Answered, all[path].Applied))} }
 	var removed []string
-	var commits []store.Commit
+	var commits []guard.Commit
 	asked := map[Seen]wasRemoved{}
 	for path, seen := range all {
 		j.removals[path], j.outdated[path] = notRemoved(main.Head()), seen.Applied != ""
@@ -165,11 +165,11 @@ func (r *Removals) judgeUnanswered(ctx context.Context, main *store.Snapshot, pa
 }
 
 // union has the commits of two logs, each the newest first, that end at the same head.
-func union(a, b []store.Commit) []store.Commit {
+func union(a, b []guard.Commit) []guard.Commit {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
-	has := map[store.Hash]bool{}
+	has := map[string]bool{}
 	for _, c := range a {
 		has[c.Hash] = true
 	}
@@ -179,4 +179,13 @@ func union(a, b []store.Commit) []store.Commit {
 		}
 	}
 	return a
+}
+
+// hashes are the names of commits.
+func hashes(commits []guard.Commit) []string {
+	var out []string
+	for _, c := range commits {
+		out = append(out, c.Hash)
+	}
+	return out
 }

@@ -7,7 +7,6 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
-	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/statusbranch"
 	"gitbind.dev/gitbridge/store"
@@ -16,15 +15,16 @@ import (
 // unanswered looks for the claims that status answers, or commits name, and main
 // lacks. Those whose removal is not answered yet are returned, with the commits since the
 // oldest of their answers; what is held stays so.
-func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits []store.Commit, begin bool, j judged) (removed []string, since []store.Commit, err error) {
+func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits []guard.Commit, begin bool, j judged) (removed []string, since []guard.Commit, err error) {
 	since = commits
 	lineage := guard.NewLineage(func(ctx context.Context, from, to string) ([]string, bool, error) {
 		between, descends, err := r.branch.Log(ctx, store.Hash(from), store.Hash(to))
+		read := r.branch.Commits(between)
 		if descends || from == "" {
-			since = union(since, between)
+			since = union(since, read)
 		}
-		return facts.Hashes(between), descends, err
-	}, string(main.Head()), facts.Hashes(commits))
+		return hashes(read), descends, err
+	}, string(main.Head()), hashes(commits))
 	seen, tombstones := map[string]bool{}, map[string]string{}
 	status := r.status.Snapshot()
 	applied := sync.OnceValue(func() map[string]store.Hash { return r.onControlPlane("") })
@@ -79,12 +79,12 @@ func (r *Removals) unanswered(ctx context.Context, main *store.Snapshot, commits
 // removedBy are the claims that commits, newest first, removed, but for those that were seen.
 // Tombstones are the commits that tombstones answer, by path; those of a life before are
 // outdated.
-func (r *Removals) removedBy(commits []store.Commit, main *store.Snapshot, seen map[string]bool, tombstones map[string]string, outdated map[string]bool) (removed []string) {
+func (r *Removals) removedBy(commits []guard.Commit, main *store.Snapshot, seen map[string]bool, tombstones map[string]string, outdated map[string]bool) (removed []string) {
 	at := map[string]int{}
 	for i, c := range commits {
-		at[string(c.Hash)] = i
+		at[c.Hash] = i
 	}
-	for i, c := range r.branch.Commits(commits) {
+	for i, c := range commits {
 		for _, path := range c.Removed() {
 			if _, ok := main.Entry(path); ok || seen[path] {
 				continue
@@ -149,7 +149,7 @@ func wasHeld(present *contract.Status) *Removal {
 type wasRemoved struct {
 	removed bool
 	// commits are those since it was seen.
-	commits []store.Commit
+	commits []guard.Commit
 	err     error
 }
 
@@ -159,7 +159,8 @@ func (r *Removals) wasRemoved(ctx context.Context, head store.Hash, seen Seen) (
 	if since == "" || begun == "" {
 		return was
 	}
-	was.commits, was.removed, was.err = r.branch.Log(ctx, since, head)
+	commits, removed, err := r.branch.Log(ctx, since, head)
+	was = wasRemoved{removed: removed, commits: r.branch.Commits(commits), err: err}
 	if was.err == nil && was.removed && seen.Answered == "" {
 		_, was.removed, was.err = r.branch.Log(ctx, begun, since)
 	}

@@ -28,8 +28,8 @@ import (
 
 var _ githost.Changes = (*Host)(nil)
 
-// maxChangeDiffs bounds the diffs of one change, in bytes as diffLineCost counts, and maxConflicts the
-// files that are named as in conflict.
+// maxChangeDiffs bounds the diffs of one change, in bytes as diffLineCost counts, and
+// maxConflicts the files that are named as in conflict.
 const (
 	maxChangeDiffs = 2 << 20
 	maxConflicts   = 50
@@ -84,34 +84,29 @@ func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, e
 	return changes, err
 }
 
-// headFormat has the subject and the author, which somebody made up, on lines of their own.
-const headFormat = "%(objectname)%00%(refname)%00%(authordate:unix)%00%(authorname)%0a%(contents:subject)"
+// headFormat has lines, of which somebody made up the author and the subject.
+const headFormat = "%(objectname)%0a%(refname)%0a%(authordate:unix)%0a%(authorname)%0a%(contents:subject)"
+
+// headFields are the lines of headFormat after the first.
+const headFields = 4
 
 func readHeads(out *bufio.Reader) ([]githost.Change, error) {
 	var changes []githost.Change
 	for {
-		var f [3]string
-		for i := range f {
-			field, err := out.ReadString(0)
-			if errors.Is(err, io.EOF) && i == 0 && field == "" {
-				return changes, nil
-			}
-			if err != nil {
-				return nil, fmt.Errorf("git for-each-ref: unexpected end after %q: %w", abbreviate(field), err)
-			}
-			f[i] = strings.TrimSuffix(field, "\x00")
+		head, _, err := readLine(out)
+		if errors.Is(err, io.EOF) {
+			return changes, nil
 		}
-		author, _, err := readLine(out)
 		if err != nil {
-			return nil, fmt.Errorf("git for-each-ref: %s: %w", f[1], err)
+			return nil, err
 		}
-		subject, _, err := readLine(out)
+		f, err := readLines(out, headFields)
 		if err != nil {
-			return nil, fmt.Errorf("git for-each-ref: %s: %w", f[1], err)
+			return nil, fmt.Errorf("git for-each-ref: commit %s: %w", abbreviate(head), err)
 		}
-		seconds, _ := strconv.ParseInt(f[2], 10, 64)
+		seconds, _ := strconv.ParseInt(f[1], 10, 64)
 		changes = append(changes, githost.Change{
-			Branch: strings.TrimPrefix(f[1], contract.HeadsPrefix), Head: f[0], Author: author, When: time.Unix(seconds, 0).UTC(), Subject: subject,
+			Branch: strings.TrimPrefix(f[0], contract.HeadsPrefix), Head: head, Author: f[2], When: time.Unix(seconds, 0).UTC(), Subject: f[3],
 		})
 	}
 }

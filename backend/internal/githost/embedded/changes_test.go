@@ -339,14 +339,14 @@ func TestH4_PathsOfAChangeAreBounded(t *testing.T) {
 	}
 }
 
-// A name and a subject are somebody's: git has no end of a line and no NUL in them.
+// A name and a subject are somebody's: git has no end of a line in them.
 func TestHeadsAreReadAsGitWritesThem(t *testing.T) {
 	t.Parallel()
 	head := strings.Repeat("1", 40)
 	want := func(author, subject string) githost.Change {
 		return githost.Change{Head: head, Branch: "changes/a", When: time.Unix(7, 0).UTC(), Author: author, Subject: subject}
 	}
-	begin := head + "\x00refs/heads/changes/a\x007\x00"
+	begin := head + "\nrefs/heads/changes/a\n7\n"
 	for text, all := range map[string][]githost.Change{
 		"":                                  nil,
 		begin + "alice\nOrder\n":            {want("alice", "Order")},

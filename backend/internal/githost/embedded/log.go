@@ -110,12 +110,9 @@ func diffLineCost(line string) int {
 }
 
 func readCommit(out *bufio.Reader, hash string) (githost.Commit, error) {
-	var f [logFields]string
-	for i := range f {
-		var err error
-		if f[i], _, err = readLine(out); err != nil {
-			return githost.Commit{}, fmt.Errorf("git log: commit %s: %w", hash, err)
-		}
+	f, err := readLines(out, logFields)
+	if err != nil {
+		return githost.Commit{}, fmt.Errorf("git log: commit %s: %w", hash, err)
 	}
 	// A time that git cannot read is none.
 	seconds, _ := strconv.ParseInt(f[2], 10, 64)
@@ -126,6 +123,18 @@ func readCommit(out *bufio.Reader, hash string) (githost.Commit, error) {
 		}
 	}
 	return c, nil
+}
+
+// readLines reads n lines, as readLine does.
+func readLines(out *bufio.Reader, n int) ([]string, error) {
+	lines := make([]string, n)
+	for i := range lines {
+		var err error
+		if lines[i], _, err = readLine(out); err != nil {
+			return nil, err
+		}
+	}
+	return lines, nil
 }
 
 // readLine reads a line without its end, and no more of a long one than
@@ -200,12 +209,9 @@ func readVersions(out *bufio.Reader) ([]githost.Version, error) {
 }
 
 func readVersion(out *bufio.Reader, hash string) (githost.Version, error) {
-	var f [versionFields]string
-	for i := range f {
-		var err error
-		if f[i], _, err = readLine(out); err != nil {
-			return githost.Version{}, fmt.Errorf("git log: commit %s: %w", hash, err)
-		}
+	f, err := readLines(out, versionFields)
+	if err != nil {
+		return githost.Version{}, fmt.Errorf("git log: commit %s: %w", hash, err)
 	}
 	// A time that git cannot read is none.
 	seconds, _ := strconv.ParseInt(f[2], 10, 64)

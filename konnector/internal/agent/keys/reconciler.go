@@ -19,7 +19,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,8 +64,8 @@ type Reconciler struct {
 
 	mu    sync.Mutex
 	about map[string]*memory
-	// asked are Connections to look at again.
-	asked chan string
+	// queue has the Connections to look at; nil before the controller runs.
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
 }
 
 // memory is what is known of a Connection's keys. One worker has it at a time; mu guards
@@ -104,25 +106,15 @@ func (r *Reconciler) Sender(connection string) *encryption.Sender {
 // is asked again whose keys count, though not all the time.
 func (r *Reconciler) UnknownSigner(connection string) {
 	r.mu.Lock()
-	m := r.about[connection]
-	if m != nil && r.Now().Sub(m.at) < hurry {
-		m.due = minTime(m.due, m.at.Add(hurry))
-	} else if m != nil {
-		m.due = time.Time{}
+	defer r.mu.Unlock()
+	if m := r.about[connection]; m != nil {
+		if next := m.at.Add(hurry); next.Before(m.due) {
+			m.due = next
+		}
 	}
-	r.mu.Unlock()
-	select {
-	case r.asked <- connection:
-	default:
-		// It is looked at when those before it were.
+	if r.queue != nil {
+		r.queue.Add(ctrl.Request{NamespacedName: types.NamespacedName{Name: connection}})
 	}
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // Reconcile does what is due for one Connection.

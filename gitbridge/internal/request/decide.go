@@ -10,16 +10,12 @@ import (
 
 // Decide takes the next step.
 func Decide(f Facts) Decision {
-	switch {
-	case f.Held:
-		return answer(f.Present)
-	case f.File != nil:
-		d := f.asked()
-		d.Permitted = f.permitted()
-		return d
-	default:
+	if f.File == nil {
 		return f.gone()
 	}
+	d := f.asked()
+	d.Permitted = f.permitted()
+	return d
 }
 
 // asked decides while the request is on main.

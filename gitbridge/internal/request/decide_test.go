@@ -74,8 +74,6 @@ func TestDecide(t *testing.T) {
 		{"missing, and its answer cannot be read", Facts{Present: decision.Unread(""), Export: of}, Nothing, contract.Held, contract.NotRemoved, "Put the file back", ""},
 		{"missing since a first contact", Facts{Present: held(contract.NotRemoved), Export: of, Removed: true}, Nothing, contract.Held, contract.NotRemoved, "Put the file back", ""},
 		{"removed, and never bound", Facts{Present: &contract.Status{Result: contract.Denied, Answers: contract.Answers{Blob: "b1", Commit: "c1"}}, Removed: true}, Nothing, "", "", "", ""},
-		{"main is not followed", Facts{Held: true, Present: applied(contract.Refuse), Export: of, Removed: true}, Nothing, contract.Applied, "", "", ""},
-		{"main is not followed, and another request is in sight", Facts{Held: true, File: file("pg", contract.Refuse), Offers: []Offer{pg}}, Nothing, "", "", "", ""},
 	} {
 		f := c.facts
 		f.Path, f.Head, f.ServiceAccount = path, "c3", "gb-k3x9:gitbind-tenant"

@@ -14,10 +14,8 @@ type Facts struct {
 	Binding string
 	// ServiceAccount is "<namespace>:<name>", as kubectl takes it.
 	ServiceAccount string
-	// Head is the commit of main that File is of; Held says that main is not
-	// followed at present.
+	// Head is the commit of main that File is of.
 	Head string
-	Held bool
 	// File is nil when main has none.
 	File *File
 	// Present is the answer that is on status, nil if there is none.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -264,7 +265,7 @@ func (r *Resolver) definition(ctx context.Context, api v1alpha1.ExportedAPI) (d 
 	case err != nil:
 		return nil, "", fmt.Errorf("get definition %s: %w", name, err)
 	}
-	if !established(&live) {
+	if !apihelpers.IsCRDConditionTrue(&live, apiextensionsv1.Established) {
 		return nil, "the control plane does not serve " + name + " yet", nil
 	}
 	crd, err := export.CRD(&live, api)
@@ -295,13 +296,4 @@ func (r *Resolver) definition(ctx context.Context, api v1alpha1.ExportedAPI) (d 
 	}
 	r.definitions[api] = d
 	return d, "", nil
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -77,7 +78,7 @@ func judge(api v1alpha1.ExportedAPI, crd *apiextensionsv1.CustomResourceDefiniti
 		return no("NotNamespaced", "%s is cluster-scoped: only namespaced APIs can be offered, for Crossplane a claim or a namespaced composite", crd.Name), kind
 	case crd.DeletionTimestamp != nil:
 		return no("Terminating", "CustomResourceDefinition %s is being deleted", crd.Name), kind
-	case !established(crd):
+	case !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established):
 		return no("NotEstablished", "CustomResourceDefinition %s is not served yet: see its conditions", crd.Name), kind
 	case !slices.Contains(served, api.Version):
 		return no("VersionNotServed", "%s is not served in version %s, but in %s: correct spec.api.version", crd.Name, api.Version, strings.Join(served, ", ")), kind
@@ -108,13 +109,4 @@ func servedVersions(crd *apiextensionsv1.CustomResourceDefinition) []string {
 		}
 	}
 	return served
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == apiextensionsv1.Established {
-			return c.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -6,6 +6,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,7 +61,7 @@ func (b *binding) api(ctx context.Context) Finding {
 		return fail("", "%v", err)
 	case crd.Annotations[v1alpha1.ConnectionAnnotation] == "":
 		return fail("remove the one of the two that is not needed", "the CustomResourceDefinition of this name is somebody else's")
-	case !established(&crd):
+	case !apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established):
 		return fail("kubectl describe crd "+b.Name, "it is installed, but the API server does not serve it")
 	}
 	return ok("installed and served")

@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -88,7 +89,7 @@ func (p *patient) kinds(ctx context.Context) Finding {
 			return fail("kubectl gitbind connect URL", "%s is not installed", o.GetName())
 		case err != nil:
 			return fail("", "%v", err)
-		case !established(&crd):
+		case !apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established):
 			return fail("kubectl describe crd "+crd.Name, "%s is installed, but the API server does not serve it", crd.Name)
 		}
 		if line, err := p.cluster.Preview(ctx, o); err == nil && !strings.HasSuffix(line, "up to date") {
@@ -114,12 +115,6 @@ func (p *patient) served(definitions []*unstructured.Unstructured) Finding {
 		}
 	}
 	return ok("served; whether they are of this version, you may not see")
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
 }
 
 // konnector looks whether one is in charge.

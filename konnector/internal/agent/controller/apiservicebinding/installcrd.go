@@ -116,7 +116,7 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	case err != nil:
 		return nil, nil, fmt.Errorf("get CustomResourceDefinition %s: %w", want.Name, err)
 	case live.DeletionTimestamp != nil:
-		holds := isOurs && established(live)
+		holds := isOurs && apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established)
 		if _, unbound := live.Annotations[unboundAnnotation]; unbound && holds {
 			// Its objects go, and nothing holds them but what came while it was marked.
 			if holds, err = r.mayHoldClaims(ctx, live); err != nil {
@@ -138,7 +138,7 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 			l.retry = refusedWait
 		}
 		if next != nil {
-			if established(live) {
+			if apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) {
 				present = live
 			}
 			if !r.mayRewrite(key, live) {
@@ -168,7 +168,7 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	case err != nil:
 		return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 	}
-	if !established(live) {
+	if !apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) {
 		if c := apihelpers.FindCRDCondition(live, apiextensionsv1.NamesAccepted); c != nil && c.Status == apiextensionsv1.ConditionFalse {
 			return nil, &notReady{reason: "CRDNotEstablished", message: fmt.Sprintf(
 				"The CustomResourceDefinition is installed, and not served, as another one of group %s has one of its names: %s. It is served when that one is gone (kubectl get crds).", live.Spec.Group, c.Message)}, nil
@@ -210,7 +210,7 @@ func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextension
 		return same, schemaIs(metav1.ConditionFalse, "UpdateAvailable",
 			"The control plane has published a newer definition of this API. It is not installed, as spec.schemaUpdates is Never: set it to Always to install it."), nil
 	}
-	if is, was := next.Spec, live.Spec; established(live) && (is.Names.Kind != was.Names.Kind || is.Scope != was.Scope) {
+	if is, was := next.Spec, live.Spec; apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) && (is.Names.Kind != was.Names.Kind || is.Scope != was.Scope) {
 		return same, schemaIs(metav1.ConditionFalse, "ImmutableChange", fmt.Sprintf(
 			"The control plane has published a definition of this API with another kind or scope: it is %s %s, and was %s %s. Kubernetes changes neither of a definition that is installed. Unbind the API and bind it again; to keep the services: kubectl gitbind unbind %s --claims=orphan",
 			is.Scope, is.Names.Kind, was.Scope, was.Names.Kind, l.binding.Name)), nil

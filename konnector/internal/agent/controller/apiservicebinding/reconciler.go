@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -291,8 +289,4 @@ func (r *Reconciler) namespaces(ctx context.Context, binding string) ([]string, 
 		return nil, &notReady{reason: "Starting", message: "This cluster's API server has not sent the objects of this API yet. They are waited for.", retry: rightsWait, passing: true}, nil
 	}
 	return all, nil, err
-}
-
-func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	return apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established)
 }

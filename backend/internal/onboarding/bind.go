@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
@@ -19,12 +18,9 @@ import (
 // bind grants an offer to a cluster: it writes the APIServiceExport, and the
 // controllers do the rest.
 func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*restapi.Binding, error) {
-	cb, err := access.OwnCluster(ctx, s.Client, s.Live, who, in.cluster)
+	cb, err := s.ownPresent(ctx, who, in.cluster)
 	if err != nil {
 		return nil, err
-	}
-	if cb.DeletionTimestamp != nil || cb.Status.TenantNamespace == "" {
-		return nil, refusal.New(refusal.Conflict, "cluster %s is not set up (or no longer): connect it again", cb.Name)
 	}
 	template, err := s.offer(ctx, who, in.template)
 	if err != nil {

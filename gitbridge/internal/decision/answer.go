@@ -22,11 +22,6 @@ func (f Facts) Applied(live *Live, note string) *contract.Status {
 	return s
 }
 
-// Refused is the answer when the file could not be applied.
-func (f Facts) Refused(result contract.Result, message string, problem *contract.Problem) *contract.Status {
-	return f.refused(result, message, problem)
-}
-
 // Deleting is the answer when the removal was passed on; message says what is
 // in its way.
 func (f Facts) Deleting(live *Live, message string) *contract.Status {
@@ -35,8 +30,9 @@ func (f Facts) Deleting(live *Live, message string) *contract.Status {
 	return s
 }
 
-// refused leaves what is there as it is, and shows it.
-func (f Facts) refused(result contract.Result, message string, problem *contract.Problem) *contract.Status {
+// Refused is the answer when the file could not be applied: it leaves what is there as it is,
+// and shows it.
+func (f Facts) Refused(result contract.Result, message string, problem *contract.Problem) *contract.Status {
 	s := f.status(result)
 	s.Message, s.Problem = message, problem
 	if problem != nil && message == "" {
@@ -46,7 +42,7 @@ func (f Facts) refused(result contract.Result, message string, problem *contract
 	return s
 }
 
-func (f Facts) invalid() *contract.Status { return f.refused(contract.Invalid, "", f.File.Problem) }
+func (f Facts) invalid() *contract.Status { return f.Refused(contract.Invalid, "", f.File.Problem) }
 
 // unbound does not advise to remove the file of a service that is there: that service would
 // stay, and nobody would use it.
@@ -55,7 +51,7 @@ func (f Facts) unbound() *contract.Status {
 	if f.Live == nil && !f.wasApplied() {
 		reason += ", or remove the file"
 	}
-	return f.refused(contract.Invalid, "", &contract.Problem{File: f.Path, Reason: reason})
+	return f.Refused(contract.Invalid, "", &contract.Problem{File: f.Path, Reason: reason})
 }
 
 func (f Facts) terminating() *contract.Status {
@@ -63,7 +59,7 @@ func (f Facts) terminating() *contract.Status {
 		return f.Deleting(f.Live, "")
 	}
 	s := f.Deleting(f.Live, "it is being deleted on the control plane, though its file is on main")
-	if f.removalBegan() {
+	if f.RemovalBegan() {
 		s.Answers = f.Present.Answers
 		s.Message = "a delete that has begun cannot be undone, though its file is back on main. " + f.wordsOfEmpty()
 	}
@@ -73,7 +69,7 @@ func (f Facts) terminating() *contract.Status {
 // reverted is the answer when the service went as its removal asked, and the file came
 // back before that.
 func (f Facts) reverted() *contract.Status {
-	s := f.refused(contract.Lost, "its file came back while the service was being deleted, which cannot be undone: the service is gone, with its data. "+f.wordsOfEmpty(), nil)
+	s := f.Refused(contract.Lost, "its file came back while the service was being deleted, which cannot be undone: the service is gone, with its data. "+f.wordsOfEmpty(), nil)
 	s.Reason = contract.Reverted
 	return s
 }
@@ -97,7 +93,7 @@ func (f Facts) gone() *contract.Status {
 	s := f.status(contract.Gone)
 	s.Since = f.Now
 	switch {
-	case f.removalBegan():
+	case f.RemovalBegan():
 		s.Answers = f.Present.Answers
 	case f.isTombstone():
 		s.Answers = contract.Answers{Commit: f.Head}
@@ -128,7 +124,7 @@ func (f Facts) foreign() *contract.Status {
 	name := f.Live.Name
 	namespace, object, _ := strings.Cut(name, "/")
 	f.Live = nil
-	s := f.refused(contract.Held, fmt.Sprintf("the control plane has an object %[1]s that is not this claim's: it stays as it is. Give the claim another name; "+
+	s := f.Refused(contract.Held, fmt.Sprintf("the control plane has an object %[1]s that is not this claim's: it stays as it is. Give the claim another name; "+
 		"or have a platform operator hand the object over: kubectl annotate %[2]s -n %[3]s %[4]s gitbind.dev/adopt=%[5]s", name, f.Key.Binding, namespace, object, f.Cluster), nil)
 	s.Reason = contract.Foreign
 	return s
@@ -140,11 +136,11 @@ func (f Facts) isHeldForeign() bool {
 
 // unseen says that the kind cannot be looked at.
 func (f Facts) unseen() *contract.Status {
-	return f.refused(contract.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil)
+	return f.Refused(contract.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil)
 }
 
 func (f Facts) unpermitted() *contract.Status {
-	s := f.refused(contract.Held, fmt.Sprintf("this cluster may not bind %s any more: nothing new is ordered, and what was ordered before stays. "+
+	s := f.Refused(contract.Held, fmt.Sprintf("this cluster may not bind %s any more: nothing new is ordered, and what was ordered before stays. "+
 		"Its owner binds it again, or a platform operator grants it", f.Key.Binding), nil)
 	s.Reason = contract.NotPermitted
 	return s

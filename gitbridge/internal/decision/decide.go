@@ -40,14 +40,14 @@ func (f Facts) present() Decision {
 	case f.Access == NotBound:
 		return answer(f.unbound())
 	case f.Access == NotGranted:
-		return answer(f.refused(contract.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
+		return answer(f.Refused(contract.Held, fmt.Sprintf("the control plane has not granted %s to this cluster yet", f.Key.Binding), nil))
 	case f.Access == NotServed, f.Access == NotWatched:
 		return answer(f.unseen())
 	case f.Live != nil && f.Live.Foreign && !f.Live.Adopted:
 		return answer(f.foreign())
 	case f.Live != nil && f.Live.Terminating:
 		return answer(f.terminating())
-	case f.removalBegan() && f.Live == nil:
+	case f.RemovalBegan() && f.Live == nil:
 		// The service went as asked, though its file is back.
 		switch {
 		case !f.Certain:
@@ -64,10 +64,10 @@ func (f Facts) present() Decision {
 	case f.Live == nil && f.wasApplied() && !f.Recreate && f.Present.Reason == contract.Reverted:
 		return answer(f.reverted())
 	case f.Live == nil && f.wasApplied() && !f.Recreate:
-		return answer(f.refused(contract.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made again by itself, "+
+		return answer(f.Refused(contract.Lost, fmt.Sprintf("%s was applied once and is missing on the control plane. It is not made again by itself, "+
 			"because it would be empty. Restore it there; or, for an empty one: kubectl gitbind approve --recreate-empty %s", f.Present.Object, f.Path), nil))
 	case f.File.Refusal != nil:
-		return answer(f.refused(f.File.Refusal.Result, f.File.Refusal.Message, nil))
+		return answer(f.Refused(f.File.Refusal.Result, f.File.Refusal.Message, nil))
 	case f.Live == nil && f.isHeldForeign() && !f.Certain:
 		return Decision{Effect: Ask}
 	case f.Live == nil && !f.wasApplied() && f.Unpermitted:
@@ -104,11 +104,11 @@ func (f Facts) absent() Decision {
 	case f.Present == nil, f.isTombstone():
 		// Created and removed before the bridge looked.
 		return answer(f.gone())
-	case f.removalBegan() && f.Access != Granted && f.Access != NotBound:
+	case f.RemovalBegan() && f.Access != Granted && f.Access != NotBound:
 		// Nobody looked whether it is gone. What was unbound nobody looks at any more: there
 		// the delete goes on, and the app cluster lets go of the claim.
 		return answer(f.asBefore())
-	case !f.wasApplied(), f.removalBegan():
+	case !f.wasApplied(), f.RemovalBegan():
 		return answer(f.gone())
 	case f.Access != Granted && f.Removal != nil && f.Removal.IsHeld():
 		// The next process knows by this answer what a person is to decide.
@@ -142,7 +142,7 @@ func (f Facts) isLeft() bool {
 // main.
 func (f Facts) removed() Decision {
 	switch {
-	case f.Removal == nil && !f.removalBegan():
+	case f.Removal == nil && !f.RemovalBegan():
 		return answer(f.heldRemoval(guard.Verdict{Reason: contract.NotRemoved, Message: "its file is not on main, but no commit that the bridge followed removed it: " +
 			"nothing was deleted. Put the file back, and then remove it if the service shall go"}))
 	case f.Removal != nil && f.Removal.Reason == contract.NotRemoved:
@@ -174,7 +174,7 @@ func (f Facts) isTombstone() bool {
 	return f.Present != nil && f.Present.Result == contract.Gone
 }
 
-// removalBegan says that a removal was accepted, and a delete begun.
-func (f Facts) removalBegan() bool {
+// RemovalBegan says that a removal was accepted, and a delete begun.
+func (f Facts) RemovalBegan() bool {
 	return f.Present != nil && f.Present.Result == contract.Deleting && f.Present.Answers.Blob == ""
 }

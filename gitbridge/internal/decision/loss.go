@@ -6,7 +6,7 @@ import "gitbind.dev/gitbridge/contract"
 // nobody removed from main: many of those at once say more about the control
 // plane than about each.
 func (f Facts) Loss() bool {
-	return f.File != nil && !f.Held && !f.removalBegan() && !f.Recreate && f.IsMissing()
+	return f.File != nil && !f.Held && !f.RemovalBegan() && !f.Recreate && f.IsMissing()
 }
 
 // IsMissing reports whether the service that the answer tells of is gone, or goes.

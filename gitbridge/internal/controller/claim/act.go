@@ -317,7 +317,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 			c.namespaces.forget(s.Key.Namespace)
 			err = cmp.Or(c.namespaces.ensure(ctx, s.Key.Namespace), err)
 		}
-		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+c.words(err)), failing: true}, nil
+		return outcome{answer: s.Deleting(live, "it cannot be deleted yet: "+words(err)), failing: true}, nil
 	}
 	return outcome{answer: s.Deleting(live, "")}, nil
 }

@@ -96,8 +96,7 @@ func (c *Controller) findRemoval(ctx context.Context, s *step) error {
 	if s.Live == nil && p != nil && p.Result == contract.Gone {
 		return nil
 	}
-	began := p != nil && p.Result == contract.Deleting && p.Answers.Blob == ""
-	if began && !c.Session.Removals.IsKnown(s.Path) {
+	if s.RemovalBegan() && !c.Session.Removals.IsKnown(s.Path) {
 		return nil
 	}
 	var seen session.Seen

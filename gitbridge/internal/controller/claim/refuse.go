@@ -124,7 +124,7 @@ func code(status metav1.Status) string {
 }
 
 // words are what an API server says, for people.
-func (c *Controller) words(err error) string {
+func words(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return status.Status().Message

@@ -32,7 +32,7 @@ func Connect(c v1alpha1.ConnectionSpec, git GitCredentials, backend Credentials,
 	if err != nil {
 		return Remote{}, err
 	}
-	name, email := contract.ComponentIdentity(Committer, c.ClusterID)
+	name, email := contract.ComponentIdentity(contract.Konnector, c.ClusterID)
 	announcements := notify.AnnouncementsFor(c.BackendURL, c.RepositoryURL)
 	repo, err := gitstore.Open(gitstore.Options{
 		URL:         c.RepositoryURL,

@@ -49,7 +49,7 @@ func TestAProposalWhoseCommitIsNotKnownIsWithdrawn(t *testing.T) {
 func (w *world) proposes(remote *memstore.Remote, branch, content string) error {
 	person := remote.Committer
 	defer func() { remote.Committer = person }()
-	remote.Committer.Name, remote.Committer.Email = contract.ComponentIdentity(Committer, cluster)
+	remote.Committer.Name, remote.Committer.Email = contract.ComponentIdentity(contract.Konnector, cluster)
 	_, err := w.repo.Propose(w.Context(), branch, "", w.view().Main, store.Edit{
 		Author: store.Signature{Name: "alice", Email: "alice@" + contract.ClusterDomain(cluster)}, Subject: "s",
 		Trailers: []store.Trailer{{Key: contract.TrailerObject, Value: contract.ObjectTrailer{Key: orders, UID: "u", Generation: 1}.String()}},

@@ -10,9 +10,6 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-// Committer is the name under which the konnector commits.
-const Committer = contract.Konnector
-
 // Pushes say what this cluster's konnector has pushed, from the trailers of its commits.
 type Pushes struct {
 	lineage *Lineage

@@ -51,7 +51,7 @@ func newWorld(t *testing.T, accepted store.Hash, remote *memstore.Remote) *world
 func newWorldWith(t *testing.T, last Checkpoint, remote *memstore.Remote) *world {
 	w := &world{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), T: t, remote: remote, person: remote.Branch("main"), bridge: remote.Branch("status")}
 	w.moved = sync.NewCond(&w.mu)
-	name, email := contract.ComponentIdentity(Committer, cluster)
+	name, email := contract.ComponentIdentity(contract.Konnector, cluster)
 	remote.Committer = store.Signature{Name: name, Email: email}
 	w.repo = New(Options{
 		Remote:     Remote{Main: remote.Branch("main"), Status: remote.Branch("status"), Branch: remote.Branch},

@@ -51,7 +51,7 @@ func newGitWorld(t *testing.T) *gitWorld {
 	const cluster = "k3x9d2abqw"
 	remote := memstore.New()
 	person := remote.Committer
-	remote.Committer.Name, remote.Committer.Email = contract.ComponentIdentity(repository.Committer, cluster)
+	remote.Committer.Name, remote.Committer.Email = contract.ComponentIdentity(contract.Konnector, cluster)
 	w := &gitWorld{T: t, remote: remote, main: remote.Branch("main"), look: inStep(), save: func() error { return nil }, beforeUpdate: func() {}, beforeDelete: func(client.DeleteOptions) {}}
 	s, err := w.main.Update(t.Context(), store.Edit{Author: ada, Subject: "order", Apply: func(tree *store.Tree) error {
 		return tree.Write(key.Path(), []byte("file"))

@@ -475,7 +475,7 @@ func (h *Host) changing(ctx context.Context, cluster, branch, head string, fn fu
 	if !ok {
 		return fmt.Errorf("repository %s is not on this host", cluster)
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, h.readTimeout)
 	defer cancel()
 	if err := repo.lock(ctx); err != nil {
 		return err

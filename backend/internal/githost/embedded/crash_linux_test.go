@@ -59,13 +59,10 @@ func rootOf(t *testing.T, s *served) string {
 // openAfterCrash opens a host.
 func openAfterCrash(t *testing.T, root string) *Host {
 	t.Helper()
-	h, err := New(t.Context(), Config{
+	h := newHost(t, Config{
 		Dir: filepath.Join(root, "git"), Authenticator: passwords{},
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	// No start is as soon after an end as in a test.
 	h.started = time.Now().Add(time.Second)
 	return h

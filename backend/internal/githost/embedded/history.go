@@ -27,8 +27,8 @@ const (
 	// maxRepositoryReads bounds those in one repository, so that what one tenant
 	// pushed costs the others nothing; an owner has twice as many.
 	maxRepositoryReads = 2
-	// readTimeout bounds each.
-	readTimeout = 10 * time.Second
+	// defaultReadTimeout bounds each.
+	defaultReadTimeout = 10 * time.Second
 	// maxFiles and maxTree bound what is read for a list, in files and in bytes:
 	// a few small folders that hold each other many times are endless files.
 	maxFiles = 100_000
@@ -212,7 +212,7 @@ func (h *Host) reading(ctx context.Context, cluster, revision string, fn func(ct
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, h.readTimeout)
 	defer cancel()
 	commit, err := repo.resolve(ctx, revision)
 	if err == nil {

@@ -127,6 +127,9 @@ type Host struct {
 	started time.Time
 	// now is the clock that old objects' age is told by.
 	now func() time.Time
+	// readTimeout bounds what git reads for people, and copyWait how long somebody who looks at a
+	// copy waits for it to be brought up to date.
+	readTimeout, copyWait time.Duration
 	// reserve is how much space a push must leave.
 	reserve int64
 
@@ -182,6 +185,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		memory:         memory.NewBudget(pushMemory),
 		started:        time.Now(),
 		now:            time.Now,
+		readTimeout:    defaultReadTimeout,
+		copyWait:       defaultCopyWait,
 		reserve:        diskReserve,
 		repos:          map[string]*repository{},
 	}

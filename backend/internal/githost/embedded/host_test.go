@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/refusal"
@@ -60,6 +61,17 @@ func (m *moves) list() []restapi.RefEvent {
 	return append([]restapi.RefEvent(nil), m.events...)
 }
 
+// newHost is a Host that has time enough also where others use up the processors.
+func newHost(t testing.TB, cfg Config) *Host {
+	t.Helper()
+	h, err := New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.readTimeout, h.copyWait = 2*time.Minute, time.Minute
+	return h
+}
+
 // served is a Host behind HTTP, with the repositories of two clusters.
 type served struct {
 	*Host
@@ -76,10 +88,7 @@ func serve(t testing.TB, change ...func(*Config)) *served {
 	for _, f := range change {
 		f(&cfg)
 	}
-	host, err := New(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := newHost(t, cfg)
 	for _, id := range []string{cluster, other} {
 		if err := host.Create(t.Context(), id); err != nil {
 			t.Fatal(err)

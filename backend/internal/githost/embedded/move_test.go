@@ -41,10 +41,7 @@ func moving(t *testing.T) (*served, another, func(another) *Host) {
 	to := another{testhost.New(t)}
 	to.Create(cluster, "secret")
 	return from, to, func(to another) *Host {
-		host, err := New(t.Context(), Config{Dir: from.git.dir, Authenticator: passwords{}, Upstream: to})
-		if err != nil {
-			t.Fatal(err)
-		}
+		host := newHost(t, Config{Dir: from.git.dir, Authenticator: passwords{}, Upstream: to})
 		return host
 	}
 }

@@ -28,10 +28,7 @@ func TestARepositoryKeepsWhoseItIs(t *testing.T) {
 		t.Error("kept of no repository")
 	}
 	// Another process has it, too, and nothing lies about.
-	next, err := New(t.Context(), Config{Dir: s.git.dir, Authenticator: passwords{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := newHost(t, Config{Dir: s.git.dir, Authenticator: passwords{}})
 	is(next, cluster, "b")
 	files, err := os.ReadDir(s.bare())
 	if err != nil {

@@ -576,10 +576,7 @@ func TestLocksOfAGitThatWasKilledEndWithTheNextStart(t *testing.T) {
 	c.commit("x", map[string]string{"x": "x\n"})
 	c.refused("cannot lock ref", "HEAD:main")
 
-	next, err := New(t.Context(), s.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := newHost(t, s.cfg)
 	mine := filepath.Join(s.bare(), "refs", "heads", "status.lock")
 	if err := os.WriteFile(mine, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -41,9 +41,9 @@ type Upstream interface {
 const (
 	// copyEvery is how old a copy may be when somebody looks at it.
 	copyEvery = 10 * time.Second
-	// copyTimeout bounds a fetch, and copyWait how long somebody waits for it who looks.
-	copyTimeout = time.Minute
-	copyWait    = 3 * time.Second
+	// copyTimeout bounds a fetch, and defaultCopyWait how long somebody waits for it who looks.
+	copyTimeout     = time.Minute
+	defaultCopyWait = 3 * time.Second
 )
 
 // copies are what a Host knows of its copies.
@@ -118,7 +118,7 @@ const maxCopying = 8
 // than age, and tells Moved of the branches that have moved.
 func (h *Host) refresh(ctx context.Context, cluster string, age time.Duration) error {
 	c := h.copies.get(cluster)
-	if since := c.since.Load(); age > 0 && since != 0 && time.Since(time.Unix(0, since)) > copyWait {
+	if since := c.since.Load(); age > 0 && since != 0 && time.Since(time.Unix(0, since)) > h.copyWait {
 		return fmt.Errorf("copy repository %s: the host takes long", cluster)
 	}
 	if err := c.take(ctx); err != nil {
@@ -394,7 +394,7 @@ func (h *Host) fresh(ctx context.Context, cluster string) {
 	if h.copies == nil {
 		return
 	}
-	wait := copyWait
+	wait := h.copyWait
 	if end, ok := ctx.Deadline(); ok {
 		// Some time is left to read what there is.
 		wait = min(wait, time.Until(end)/2)

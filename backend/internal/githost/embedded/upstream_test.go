@@ -54,10 +54,7 @@ func (u *upstream) Changes(ctx context.Context, _ string) (map[string]string, er
 func copyOf(t *testing.T) (*upstream, *Host, *moves) {
 	t.Helper()
 	from, told := &upstream{served: serve(t)}, &moves{}
-	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Moved: told.add, Upstream: from})
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := newHost(t, Config{Dir: t.TempDir(), Authenticator: passwords{}, Moved: told.add, Upstream: from})
 	host.now = func() time.Time { return time.Now().Add(time.Duration(from.ahead.Load())) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
@@ -342,11 +339,12 @@ func TestACopyIsReadWhileItsHostHangs(t *testing.T) {
 	if _, err := host.Head(t.Context(), cluster, "main"); err != nil {
 		t.Fatal(err)
 	}
+	host.copyWait = defaultCopyWait
 	from.hangs.Store(true)
 	// Who waits no longer than that reads what there is, too.
 	for tries := 1; ; tries++ {
 		from.ahead.Store(int64(tries) * int64(time.Hour))
-		ctx, cancel := context.WithTimeout(t.Context(), copyWait)
+		ctx, cancel := context.WithTimeout(t.Context(), host.copyWait)
 		_, _, err := host.Read(ctx, cluster, "main", copiedFile)
 		cancel()
 		if err == nil {
@@ -372,10 +370,7 @@ func TestACopyTakesNoMoreThanItMay(t *testing.T) {
 	c.commit("Order much", map[string]string{copiedFile: incompressible(3 << 20)})
 	c.pushed("HEAD:main")
 	u := &upstream{served: from}
-	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: u, MaxBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := newHost(t, Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: u, MaxBytes: 1 << 20})
 	if err := host.refresh(t.Context(), cluster, 0); err == nil || !errors.Is(err, githost.ErrFull) {
 		t.Errorf("it was taken: %v", err)
 	}
@@ -387,10 +382,7 @@ func TestH4_ACopyHasAQuotaOfBytes(t *testing.T) {
 	from := serve(t)
 	c := from.clone(t, access.Owner)
 	const most = 2 << 20
-	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: &upstream{served: from}, MaxBytes: most})
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := newHost(t, Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: &upstream{served: from}, MaxBytes: most})
 	refused := 0
 	for range 6 {
 		c.commit("Order much", map[string]string{copiedFile: incompressible(900 << 10)})
@@ -452,10 +444,7 @@ func TestACopyFollowsNobodyElsewhere(t *testing.T) {
 	t.Cleanup(thief.Close)
 	liar := httptest.NewServer(http.RedirectHandler(thief.URL, http.StatusFound))
 	t.Cleanup(liar.Close)
-	host, err := New(t.Context(), Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: remote(liar.URL)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := newHost(t, Config{Dir: t.TempDir(), Authenticator: passwords{}, Upstream: remote(liar.URL)})
 	if err := host.refresh(t.Context(), cluster, 0); err == nil || asked.Load() > 0 {
 		t.Errorf("%v, and it was asked %d times", err, asked.Load())
 	}

@@ -29,28 +29,13 @@ func (s *Session) onMain(ctx context.Context, new *store.Snapshot) error {
 func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 	defer func() { s.unjudged.Store(err != nil) }()
 	view := s.View()
-	accepted := view.Main.Head()
-	if accepted == "" {
-		accepted = s.Checkpoints.Last().Accepted
-	}
-	commits, descends, err := s.options.Main.Log(ctx, accepted, new.Head())
-	if answered := s.answered(); view.Main == nil && descends && answered != "" {
-		// The bridge before this one may have gone on from there without saving it.
-		_, has, err := s.options.Main.Log(ctx, answered, new.Head())
-		switch {
-		case store.LastingLimit(err) != nil:
-			// It is so far back that it was saved since.
-		case err != nil:
-			return fmt.Errorf("compare main with %s: %w", answered.Short(), err)
-		case !has:
-			accepted, descends = answered, false
-		}
-	}
-	if v, ok := tooLong(err, new.Head()); ok && s.approved != new.Head() {
+	accepted, commits, descends, err := s.sinceAccepted(ctx, view.Main, new)
+	switch v, ok := tooLong(err, new.Head()); {
+	case ok && s.approved != new.Head():
 		s.hold(v)
 		return nil
-	} else if err != nil && !ok {
-		return fmt.Errorf("compare main with %s: %w", accepted.Short(), err)
+	case !ok && err != nil:
+		return err
 	}
 	v := guard.Main{
 		Head: string(new.Head()), Accepted: string(accepted), Descends: descends, Empty: new.Files() == 0,
@@ -64,10 +49,11 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 	}
 	read := s.Removals.branch.Commits(commits)
 	uids, err := s.uidsOf(read, new.Head())
-	if v, ok := tooLong(err, new.Head()); ok {
+	switch v, ok := tooLong(err, new.Head()); {
+	case ok:
 		s.hold(v)
 		return nil
-	} else if err != nil {
+	case err != nil:
 		return fmt.Errorf("read the commits before %s: %w", new.Head().Short(), err)
 	}
 	begin := accepted == "" || v.Approved
@@ -93,6 +79,33 @@ func (s *Session) accept(ctx context.Context, new *store.Snapshot) (err error) {
 		s.options.Began()
 	}
 	return nil
+}
+
+// sinceAccepted are the commit of main that was accepted last, "" for none, the commits from there
+// to a new head, and whether that descends from it. Where those are more than is read, the error
+// is a LimitError that lasts.
+func (s *Session) sinceAccepted(ctx context.Context, old, new *store.Snapshot) (accepted store.Hash, commits []store.Commit, descends bool, err error) {
+	accepted = old.Head()
+	if accepted == "" {
+		accepted = s.Checkpoints.Last().Accepted
+	}
+	commits, descends, err = s.options.Main.Log(ctx, accepted, new.Head())
+	if err != nil {
+		return accepted, commits, descends, fmt.Errorf("compare main with %s: %w", accepted.Short(), err)
+	}
+	if answered := s.answered(); old == nil && descends && answered != "" {
+		// The bridge before this one may have gone on from there without saving it.
+		_, has, err := s.options.Main.Log(ctx, answered, new.Head())
+		switch {
+		case store.LastingLimit(err) != nil:
+			// It is so far back that it was saved since.
+		case err != nil:
+			return "", nil, false, fmt.Errorf("compare main with %s: %w", answered.Short(), err)
+		case !has:
+			return answered, commits, false, nil
+		}
+	}
+	return accepted, commits, descends, nil
 }
 
 // refuseOutdated has what was decided on the views until now not be written any more. As long

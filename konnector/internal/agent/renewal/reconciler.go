@@ -65,9 +65,9 @@ type memory struct {
 	failed              step
 	// trouble is the last failure, with which password, and until when to leave
 	// it at that.
-	trouble error
-	about   string
-	until   time.Time
+	trouble      error
+	withPassword string
+	until        time.Time
 }
 
 // Reconcile does the next step for one Connection.
@@ -99,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: pollInterval}, nil
 	}
 	if err != nil {
-		m.about = k.password
+		m.withPassword = k.password
 		at = r.failed(ctx, conn, k, m, err)
 	}
 	if err := r.report(ctx, conn, condition(conn, k, m.known, m.trouble, r.Now()), m.known.counts(k)); err != nil {
@@ -111,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // step does what is next, and gives when to look again.
 func (r *Reconciler) step(ctx context.Context, conn *v1alpha1.Connection, secret *corev1.Secret, k kept, m *memory) (time.Time, error) {
 	now := r.Now()
-	if m.trouble != nil && m.about == k.password && now.Before(m.until) {
+	if m.trouble != nil && m.withPassword == k.password && now.Before(m.until) {
 		return m.until, nil
 	}
 	f := facts{now: now, kept: k, known: m.known, inUse: r.InUse(conn.Name), refused: refused(conn, now), renewed: m.renewed, renewedGit: m.renewedGit, failed: m.failed, seed: conn.Spec.ClusterID}

@@ -21,7 +21,7 @@ import (
 // purpose is what the signatures of EncryptedSecrets are for.
 const purpose = contract.EncryptedSecretKind
 
-// ErrTooLarge says that a Secret does not fit into a file.
+// ErrTooLarge says that a Secret, or the inputs of a claim, do not fit into a file.
 var ErrTooLarge = errors.New("it is too large to travel")
 
 // Binding is what an EncryptedSecret is bound to, beside its name.

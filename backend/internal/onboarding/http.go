@@ -35,7 +35,7 @@ type Service struct {
 	Info     restapi.Info
 	// Keys are the konnectors' credentials.
 	Keys Keyring
-	// Agents lets konnectors in.
+	// Konnectors lets konnectors in.
 	Konnectors *requests.Konnectors
 	// MaxClusters is how many clusters one person may have; 0 means any number.
 	MaxClusters int

@@ -111,7 +111,7 @@ func (s *Stops) untilResumed(ctx context.Context) error {
 	}
 }
 
-// Why is why nothing at all is done, nil if it is.
+// Why says why nothing at all is done; nil where work goes on.
 func (s *Stops) Why() *Stop {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -276,8 +276,8 @@ func (c *Controller) patch(ctx context.Context, s *step, data []byte, dryRun ...
 		})
 }
 
-// errMoved says that main has the file again.
-var errMoved = errors.New("the file came back meanwhile")
+// errFileIsBack says that main has the file again.
+var errFileIsBack = errors.New("the file came back meanwhile")
 
 // errNotOurs says that an object does not carry the labels of the claim that it
 // is to be deleted for.
@@ -300,7 +300,7 @@ func (c *Controller) remove(ctx context.Context, s *step) (outcome, error) {
 		return outcome{answer: decision.Decide(s.Facts).Answer}, nil
 	}
 	if _, back := c.Session.View().Main.Entry(s.Path); back {
-		return outcome{}, errMoved
+		return outcome{}, errFileIsBack
 	}
 	// The commit without the file is written down first: a later head that does
 	// not have it is another history.

@@ -537,7 +537,7 @@ func TestAFileThatIsBackIsNotDeleted(t *testing.T) {
 	f.push(good)
 	f.follow()
 	f.calls = nil
-	if _, err := f.act(t.Context(), step); !errors.Is(err, errMoved) || slices.Contains(f.calls, "delete") {
+	if _, err := f.act(t.Context(), step); !errors.Is(err, errFileIsBack) || slices.Contains(f.calls, "delete") {
 		t.Errorf("got %v, calls %v", err, f.calls)
 	}
 }

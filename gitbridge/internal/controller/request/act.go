@@ -41,13 +41,13 @@ func (c *Controller) grant(ctx context.Context, s *step, template string) error 
 	return nil
 }
 
-// errMoved says that main has the file again.
-var errMoved = errors.New("the request came back meanwhile")
+// errFileIsBack says that main has the file again.
+var errFileIsBack = errors.New("the request came back meanwhile")
 
 // withdraw deletes exactly the export that was decided on.
 func (c *Controller) withdraw(ctx context.Context, s *step) error {
 	if _, back := c.Session.View().Main.Entry(s.Path); back {
-		return errMoved
+		return errFileIsBack
 	}
 	// The commit without the file is written down first: a later head that does
 	// not have it is another history.

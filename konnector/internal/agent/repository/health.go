@@ -11,7 +11,7 @@ import (
 	"gitbind.dev/gitbridge/store"
 )
 
-// Health is what works. An error of nil is what works.
+// Health says what does not work. An error is nil where all is well.
 type Health struct {
 	// Contacted says that both branches were read once.
 	Contacted            bool
@@ -31,7 +31,7 @@ func (h Health) Err() error {
 	return cmp.Or(h.Main, h.Status, h.Pushes)
 }
 
-// Health returns what works now.
+// Health says what does not work now.
 func (r *Repository) Health() Health {
 	r.mu.Lock()
 	h, statusKnown := r.health, r.statusKnown

@@ -47,8 +47,8 @@ type Base struct {
 	// Lost is the conflict that the object's version lost before, until somebody
 	// has looked at it, or edits the object.
 	Lost *decision.Lost
-	// Turns are the last writes on either side.
-	Turns []flipflop.Turn
+	// Writes are the last writes on either side.
+	Writes []flipflop.Write
 	// LeftOut are the fields of Claim that the file did not have: see LeftOut.
 	LeftOut []string
 	// Stray are the labels and annotations, by key, that the file had and that did not
@@ -78,8 +78,8 @@ type annotation struct {
 	Committed  bool      `json:"committed,omitempty"`
 	Removed    bool      `json:"removed,omitempty"`
 
-	Lost  *decision.Lost  `json:"lost,omitempty"`
-	Turns []flipflop.Turn `json:"turns,omitempty"`
+	Lost   *decision.Lost   `json:"lost,omitempty"`
+	Writes []flipflop.Write `json:"turns,omitempty"`
 
 	LeftOut []string `json:"leftOut,omitempty"`
 	Stray   []string `json:"stray,omitempty"`
@@ -140,7 +140,7 @@ func (b *Base) Encode() (string, error) {
 	}
 	out, err := json.Marshal(annotation{
 		UID: b.UID, Connection: b.Connection, Commit: b.Commit, Blob: b.Blob, Generation: b.Generation, Committed: b.Committed, Removed: b.Removed,
-		Lost: b.Lost, Turns: b.Turns, LeftOut: b.LeftOut, Stray: b.Stray, Content: packed,
+		Lost: b.Lost, Writes: b.Writes, LeftOut: b.LeftOut, Stray: b.Stray, Content: packed,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode base: %w", err)
@@ -236,7 +236,7 @@ func (a *annotation) base(u *unstructured.Unstructured) *Base {
 	}
 	return &Base{
 		UID: u.GetUID(), Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Committed: a.Committed, Removed: a.Removed,
-		Lost: a.Lost, Turns: a.Turns, LeftOut: a.LeftOut, Stray: a.Stray,
+		Lost: a.Lost, Writes: a.Writes, LeftOut: a.LeftOut, Stray: a.Stray,
 		Claim: &contract.Claim{
 			APIVersion: c.APIVersion, Kind: c.Kind, Namespace: u.GetNamespace(), Name: u.GetName(),
 			Labels: c.Labels, Annotations: c.Annotations, Spec: c.Spec,

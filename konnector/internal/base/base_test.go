@@ -60,9 +60,9 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	want := &Base{
 		UID: "u1", Connection: "c1", Commit: "1234", Blob: "5678", Generation: 7, Committed: true, Removed: true,
 		LeftOut: []string{"/spec/size"}, Stray: []string{"example.com/owner"},
-		Lost:  &decision.Lost{Reason: decision.BothChanged, Branch: "conflicts/b/team-a/orders/1", Fields: []string{"spec.plan"}, Users: []string{"alice"}},
-		Turns: []flipflop.Turn{{At: 1, Git: true, Since: "12", Fields: []string{"a:b"}}, {At: 2, Fields: []string{"c:d"}}},
-		Claim: orders(map[string]any{"plan": "small", "size": int64(3), "ratio": 0.5, "list": []any{"a", int64(1)}, "none": nil}),
+		Lost:   &decision.Lost{Reason: decision.BothChanged, Branch: "conflicts/b/team-a/orders/1", Fields: []string{"spec.plan"}, Users: []string{"alice"}},
+		Writes: []flipflop.Write{{At: 1, Git: true, Since: "12", Fields: []string{"a:b"}}, {At: 2, Fields: []string{"c:d"}}},
+		Claim:  orders(map[string]any{"plan": "small", "size": int64(3), "ratio": 0.5, "list": []any{"a", int64(1)}, "none": nil}),
 	}
 	s := encode(t, want)
 	if diff := cmp.Diff(want, Read(object("u1", s))); diff != "" {

@@ -31,8 +31,8 @@ type outcome struct {
 	later          time.Duration
 	// wait says to answer nothing yet, and to look again after that long.
 	wait time.Duration
-	// aside says that nothing but the answer is to be done.
-	aside bool
+	// inBackground says that nothing but the answer is to be done.
+	inBackground bool
 }
 
 // act decides about a path, and does it.
@@ -75,8 +75,8 @@ func (c *Controller) act(ctx context.Context, s *step) (outcome, error) {
 			// Where there is no object, nothing tells when it can be watched.
 			rest = lookUnwatched
 		}
-		aside := d.Answer != nil && d.Answer.Result == contract.Invalid && !d.Again && rest == 0
-		return outcome{answer: d.Answer, again: d.Again, later: rest, aside: aside}, nil
+		inBackground := d.Answer != nil && d.Answer.Result == contract.Invalid && !d.Again && rest == 0
+		return outcome{answer: d.Answer, again: d.Again, later: rest, inBackground: inBackground}, nil
 	}
 }
 

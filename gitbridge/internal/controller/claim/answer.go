@@ -78,8 +78,8 @@ func (c *Controller) write(ctx context.Context, s *step, o outcome, beside []sta
 			return wait, nil
 		}
 	}
-	if o.aside {
-		return 0, c.writeAside(ctx, s, change, answer)
+	if o.inBackground {
+		return 0, c.answerInBackground(ctx, s, change, answer)
 	}
 	if err := c.Session.Answer(ctx, s.view, change); err != nil {
 		return 0, err

@@ -91,7 +91,7 @@ type Controller struct {
 	failing    failure.Times
 	losses     losses
 	fights     drift.Fights
-	asides     *asides
+	background *backgroundAnswers
 	sealer     *secrets.Sealer
 	inputs     *inputs.Writer
 	quotas     *quota.Ledgers
@@ -110,8 +110,8 @@ func (c *Controller) Begin(s *session.Session) {
 // Run works off the queue until ctx ends.
 func (c *Controller) Run(ctx context.Context, queue *Queue) error {
 	c.queue = queue
-	c.asides = newAsides()
-	defer c.asides.wait.Wait()
+	c.background = newBackgroundAnswers()
+	defer c.background.wait.Wait()
 	defer c.Metrics.Forget()
 	c.limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
 	var watching sync.WaitGroup
@@ -136,7 +136,7 @@ func (c *Controller) bringPath(ctx context.Context, r Request, release func()) (
 		// Nothing counts yet, or nothing may be done: all paths come again.
 		return 0
 	}
-	if c.asides.isBusy(r.Path) {
+	if c.background.isBusy(r.Path) {
 		return 0
 	}
 	changed, dealt := c.queue.changedAt(r.Path), false

@@ -127,7 +127,7 @@ func start(t *testing.T) *fixture {
 	}
 	f.queue, f.limiter = NewQueue(), workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryFirst, retryLast)
 	f.namespaces.cluster, f.namespaces.client = cluster, bridge
-	f.asides = newAsides()
+	f.background = newBackgroundAnswers()
 
 	ctx, cancel := context.WithCancel(t.Context())
 	f.beginSecrets(ctx)
@@ -265,7 +265,7 @@ func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration
 	f.Helper()
 	f.calls = nil
 	wait := f.bringPath(f.Context(), Request{Path: path}, func() {})
-	f.asides.wait.Wait()
+	f.background.wait.Wait()
 	return f.Session.Answers.Of(path), f.calls, wait
 }
 

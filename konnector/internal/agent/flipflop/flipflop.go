@@ -16,13 +16,13 @@ import (
 const (
 	// Window is the time in which a field may go to and fro.
 	Window = 10 * time.Minute
-	// maxTurns and maxFields bound what is remembered of one claim.
-	maxTurns  = 6
+	// maxWrites and maxFields bound what is remembered of one claim.
+	maxWrites = 6
 	maxFields = 16
 )
 
-// Turn is one write of a claim, on either side.
-type Turn struct {
+// Write is one write of a claim, on either side.
+type Write struct {
 	// At is in seconds since 1970.
 	At int64 `json:"at"`
 	// Git says that a file was written to the object, rather than the object to
@@ -33,9 +33,9 @@ type Turn struct {
 	Fields []string `json:"fields"`
 }
 
-// New is a turn that changes fields.
-func New(at time.Time, changes []merge.Change) Turn {
-	t := Turn{At: at.Unix()}
+// New is a write that changes fields.
+func New(at time.Time, changes []merge.Change) Write {
+	t := Write{At: at.Unix()}
 	for _, c := range changes[:min(len(changes), maxFields)] {
 		t.Fields = append(t.Fields, mark(c))
 	}
@@ -49,27 +49,27 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:3])
 }
 
-// Add remembers a turn, and forgets those that are too old to count, or of a clock that was
-// ahead. Turns of the cluster count only between those of Git, so that an edit which Git
+// Add remembers a write, and forgets those that are too old to count, or of a clock that was
+// ahead. Writes of the cluster count only between those of Git, so that an edit which Git
 // has no part in leaves nothing behind.
-func Add(turns []Turn, t Turn) []Turn {
-	kept := slices.DeleteFunc(slices.Clone(turns), func(old Turn) bool { return max(t.At-old.At, old.At-t.At) > int64(Window/time.Second) })
-	if len(t.Fields) == 0 || !t.Git && !slices.ContainsFunc(kept, func(old Turn) bool { return old.Git }) {
+func Add(writes []Write, t Write) []Write {
+	kept := slices.DeleteFunc(slices.Clone(writes), func(old Write) bool { return max(t.At-old.At, old.At-t.At) > int64(Window/time.Second) })
+	if len(t.Fields) == 0 || !t.Git && !slices.ContainsFunc(kept, func(old Write) bool { return old.Git }) {
 		return kept
 	}
 	kept = append(kept, t)
-	return kept[max(0, len(kept)-maxTurns):]
+	return kept[max(0, len(kept)-maxWrites):]
 }
 
-// Third finds the paths of those changes in the cluster that would turn a field
+// Third finds the paths of those changes in the cluster that would write a field
 // for the third time: Git has set it, the cluster has set it back, Git has set it
 // again, and now the cluster would set it back once more. Where one side writes
 // another value each time, it takes a round more.
-func Third(turns []Turn, now time.Time, changes []merge.Change) []string {
-	turns = Add(turns, Turn{At: now.Unix()})
+func Third(writes []Write, now time.Time, changes []merge.Change) []string {
+	writes = Add(writes, Write{At: now.Unix()})
 	var paths []string
 	for _, c := range changes[:min(len(changes), maxFields)] {
-		if m := mark(c); turned(turns, m) || opposed(turns, m) {
+		if m := mark(c); turned(writes, m) || opposed(writes, m) {
 			paths = append(paths, c.Path)
 		}
 	}
@@ -77,14 +77,14 @@ func Third(turns []Turn, now time.Time, changes []merge.Change) []string {
 }
 
 // turned looks for Git's value, then the one of the mark, then Git's again.
-func turned(turns []Turn, cluster string) bool {
-	back := slices.IndexFunc(turns, func(t Turn) bool { return !t.Git && slices.Contains(t.Fields, cluster) })
+func turned(writes []Write, cluster string) bool {
+	back := slices.IndexFunc(writes, func(t Write) bool { return !t.Git && slices.Contains(t.Fields, cluster) })
 	if back < 0 {
 		return false
 	}
 	path, _, _ := strings.Cut(cluster, ":")
-	for _, first := range turns[:back] {
-		for _, again := range turns[back+1:] {
+	for _, first := range writes[:back] {
+		for _, again := range writes[back+1:] {
 			if first.Git && again.Git && slices.ContainsFunc(first.Fields, func(f string) bool {
 				return strings.HasPrefix(f, path+":") && f != cluster && slices.Contains(again.Fields, f)
 			}) {
@@ -97,12 +97,12 @@ func turned(turns []Turn, cluster string) bool {
 
 // opposed looks for a field that Git has set three times, and the cluster after the
 // first two of them as it would now, where one of both always sets the same value.
-func opposed(turns []Turn, cluster string) bool {
+func opposed(writes []Write, cluster string) bool {
 	const rounds = 5
 	path, _, _ := strings.Cut(cluster, ":")
 	var git []bool
 	var marks []string
-	for _, t := range turns {
+	for _, t := range writes {
 		i := slices.IndexFunc(t.Fields, func(f string) bool { return strings.HasPrefix(f, path+":") })
 		switch last := len(git) - 1; {
 		case i < 0:

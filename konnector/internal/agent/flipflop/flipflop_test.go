@@ -54,15 +54,15 @@ func TestThird(t *testing.T) {
 		{"nothing before", nil, []string{"small"}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var turns []Turn
+			var writes []Write
 			now := start
 			for _, w := range tc.writes {
 				now = now.Add(w.after * time.Second)
-				turn := New(now, changes(w.values))
-				turn.Git = w.git
-				turns = Add(turns, turn)
+				write := New(now, changes(w.values))
+				write.Git = w.git
+				writes = Add(writes, write)
 			}
-			if diff := cmp.Diff(tc.want, Third(turns, now.Add(time.Second), changes(tc.next))); diff != "" {
+			if diff := cmp.Diff(tc.want, Third(writes, now.Add(time.Second), changes(tc.next))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -70,25 +70,25 @@ func TestThird(t *testing.T) {
 }
 
 func TestAddForgets(t *testing.T) {
-	var turns []Turn
-	turns = Add(turns, New(start, changes([]string{"big"})))
-	if len(turns) > 0 {
-		t.Errorf("an edit that Git has no part in was remembered: %v", turns)
+	var writes []Write
+	writes = Add(writes, New(start, changes([]string{"big"})))
+	if len(writes) > 0 {
+		t.Errorf("an edit that Git has no part in was remembered: %v", writes)
 	}
 	var many []merge.Change
 	for i := range 100 {
 		many = append(many, merge.Change{Path: fmt.Sprint(i)})
 	}
 	for i := range 20 {
-		turn := New(start.Add(time.Duration(i)*time.Second), many)
-		turn.Git = true
-		turns = Add(turns, turn)
+		write := New(start.Add(time.Duration(i)*time.Second), many)
+		write.Git = true
+		writes = Add(writes, write)
 	}
-	if len(turns) != maxTurns || slices.ContainsFunc(turns, func(t Turn) bool { return len(t.Fields) > maxFields }) {
-		t.Errorf("%d turns, the first of %d fields", len(turns), len(turns[0].Fields))
+	if len(writes) != maxWrites || slices.ContainsFunc(writes, func(t Write) bool { return len(t.Fields) > maxFields }) {
+		t.Errorf("%d writes, the first of %d fields", len(writes), len(writes[0].Fields))
 	}
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
-		if later := Add(turns, Turn{At: start.Add(by).Unix()}); len(later) > 0 {
+		if later := Add(writes, Write{At: start.Add(by).Unix()}); len(later) > 0 {
 			t.Errorf("what is %s old is remembered: %v", by, later)
 		}
 	}

@@ -140,7 +140,7 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 // object's own version lost to it.
 func (r *reconciler) write(ctx context.Context, l *look, lost *decision.Lost) (*unstructured.Unstructured, error) {
 	b := r.baseFor(l, l.facts.File)
-	b.Turns = r.turnOfGit(l)
+	b.Writes = r.writeOfGit(l)
 	if b.Lost = lost; lost == nil && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
 	}

@@ -32,7 +32,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 		return nil, err
 	}
 	b := r.baseFor(l, l.facts.Live)
-	b.Turns = r.turnOfCluster(l)
+	b.Writes = r.writeOfCluster(l)
 	if err := b.Fits(u.GetAnnotations()); err != nil {
 		return nil, err
 	}

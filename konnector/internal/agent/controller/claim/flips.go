@@ -13,40 +13,40 @@ import (
 	"gitbind.dev/konnector/internal/choice"
 )
 
-// turnOfGit remembers that the file's version is written to the object.
-func (r *reconciler) turnOfGit(l *look) []flipflop.Turn {
+// writeOfGit remembers that the file's version is written to the object.
+func (r *reconciler) writeOfGit(l *look) []flipflop.Write {
 	if l.base == nil || l.decision.Chosen != "" {
 		return nil
 	}
 	t := flipflop.New(time.Now(), merge.Changes(r.api().spec, l.facts.Live, l.facts.File))
 	t.Git, t.Since = true, l.base.Commit
-	return flipflop.Add(l.base.Turns, t)
+	return flipflop.Add(l.base.Writes, t)
 }
 
-// turnOfCluster remembers that the object's version is committed.
-func (r *reconciler) turnOfCluster(l *look) []flipflop.Turn {
-	if l.base == nil || len(l.base.Turns) == 0 || l.decision.Chosen != "" {
+// writeOfCluster remembers that the object's version is committed.
+func (r *reconciler) writeOfCluster(l *look) []flipflop.Write {
+	if l.base == nil || len(l.base.Writes) == 0 || l.decision.Chosen != "" {
 		return nil
 	}
-	return flipflop.Add(l.base.Turns, flipflop.New(time.Now(), merge.Changes(r.api().spec, l.facts.Base, l.facts.Live)))
+	return flipflop.Add(l.base.Writes, flipflop.New(time.Now(), merge.Changes(r.api().spec, l.facts.Base, l.facts.Live)))
 }
 
 // flips finds out whether a field goes to and fro between cluster and Git. Once
 // that is said, it holds until something else changes.
 func (r *reconciler) flips(ctx context.Context, l *look) error {
 	l.facts.Flips = decision.No
-	if l.base == nil || len(l.base.Turns) == 0 {
+	if l.base == nil || len(l.base.Writes) == 0 {
 		return nil
 	}
 	now := time.Now()
 	if h := choice.HoldOf(l.object); h != nil && h.Reason == string(decision.FlipFlop) && h.Token == l.facts.Token(decision.FlipFlop) {
-		now = time.Unix(l.base.Turns[len(l.base.Turns)-1].At, 0)
+		now = time.Unix(l.base.Writes[len(l.base.Writes)-1].At, 0)
 	}
-	fields := flipflop.Third(l.base.Turns, now, merge.Changes(r.api().spec, l.facts.Base, l.facts.Live))
+	fields := flipflop.Third(l.base.Writes, now, merge.Changes(r.api().spec, l.facts.Base, l.facts.Live))
 	if len(fields) == 0 {
 		return nil
 	}
-	inGit, err := r.api().Repository.Pushes.Authors(ctx, store.Hash(l.base.Turns[0].Since), store.Hash(l.base.Commit))
+	inGit, err := r.api().Repository.Pushes.Authors(ctx, store.Hash(l.base.Writes[0].Since), store.Hash(l.base.Commit))
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstr
 		return nil, cannot(err.Error())
 	}
 	b := *l.base
-	b.UID, b.Lost, b.Turns = l.object.GetUID(), nil, nil
+	b.UID, b.Lost, b.Writes = l.object.GetUID(), nil, nil
 	// It is to be committed, though the konnector wrote it: see completeBase.
 	b.Generation = 0
 	value, err := b.Encode()

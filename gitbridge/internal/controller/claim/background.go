@@ -8,14 +8,14 @@ import (
 	"gitbind.dev/gitbridge/internal/statusbranch"
 )
 
-// maxAside is how many refusals are written at once, beside the workers.
-const maxAside = 1000
+// maxInBackground is how many refusals are written at once, beside the workers.
+const maxInBackground = 1000
 
-// asides are the answers under way to files that are refused for what is in
+// backgroundAnswers are the answers under way to files that are refused for what is in
 // them. Nothing but the answer is to be done with such a file, and until the
 // host has that takes a moment: a folder full of them does not keep the workers
 // from what comes behind it, and goes to status in few commits.
-type asides struct {
+type backgroundAnswers struct {
 	places chan struct{}
 	wait   sync.WaitGroup
 
@@ -24,13 +24,13 @@ type asides struct {
 	again map[string]bool
 }
 
-func newAsides() *asides {
-	return &asides{places: make(chan struct{}, maxAside), again: map[string]bool{}}
+func newBackgroundAnswers() *backgroundAnswers {
+	return &backgroundAnswers{places: make(chan struct{}, maxInBackground), again: map[string]bool{}}
 }
 
 // isBusy reports whether a path's answer is under way. If so, it is looked at
 // when that is over, as one path is worked on once at a time.
-func (a *asides) isBusy(path string) bool {
+func (a *backgroundAnswers) isBusy(path string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, ok := a.again[path]; !ok {
@@ -40,13 +40,13 @@ func (a *asides) isBusy(path string) bool {
 	return true
 }
 
-func (a *asides) begin(path string) {
+func (a *backgroundAnswers) begin(path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.again[path] = false
 }
 
-func (a *asides) end(path string) (again bool) {
+func (a *backgroundAnswers) end(path string) (again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	again = a.again[path]
@@ -54,24 +54,24 @@ func (a *asides) end(path string) (again bool) {
 	return again
 }
 
-// writeAside has an answer written, and returns before it is. What fails is
+// answerInBackground has an answer written, and returns before it is. What fails is
 // looked at again.
-func (c *Controller) writeAside(ctx context.Context, s *step, change statusbranch.Change, answer *contract.Status) error {
+func (c *Controller) answerInBackground(ctx context.Context, s *step, change statusbranch.Change, answer *contract.Status) error {
 	select {
-	case c.asides.places <- struct{}{}:
+	case c.background.places <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	path := s.Path
-	c.asides.begin(path)
-	c.asides.wait.Go(func() {
-		defer func() { <-c.asides.places }()
+	c.background.begin(path)
+	c.background.wait.Go(func() {
+		defer func() { <-c.background.places }()
 		err := c.Session.Answer(ctx, s.view, change)
 		if err == nil {
 			c.limiter.Forget(path)
 			c.Session.Answered(path, answer)
 		}
-		switch again := c.asides.end(path); {
+		switch again := c.background.end(path); {
 		case again:
 			c.queue.Enqueue(path, true)
 		case err != nil:

@@ -31,10 +31,10 @@ const (
 type File struct {
 	// Path is relative to the repository's root.
 	Path string
-	// Mode is Git's mode of the tree entry, for example 0o100644.
+	// Mode is Git's mode of the tree entry, for example 0o100644; 0 is an ordinary file.
 	Mode uint32
-	// Size in bytes. It may be larger than len(Data) when the file is too
-	// large to be read.
+	// Size in bytes. It counts where it is larger than len(Data), as for a file that is
+	// too large to be read.
 	Size int64
 	Data []byte
 }

@@ -148,7 +148,7 @@ func regular(path string, data []byte) (contract.File, error) {
 	if data == nil {
 		return contract.File{}, fmt.Errorf("%s: it is too large to be looked at here", path)
 	}
-	return contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, nil
+	return contract.File{Path: path, Data: data}, nil
 }
 
 // cut shortens a text to so many characters, of which the last then says so.

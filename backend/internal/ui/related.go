@@ -114,7 +114,7 @@ func (h *handler) parents(ctx context.Context, cluster string, near []item, offe
 }
 
 func parentOf(c item, data []byte, offers map[string]*v1alpha1.Offer, at map[contract.Key]int) int {
-	claim, err := contract.Decode(contract.File{Path: c.path, Mode: 0o100644, Size: int64(len(data)), Data: data}, "")
+	claim, err := contract.Decode(contract.File{Path: c.path, Data: data}, "")
 	if err != nil {
 		return -1
 	}

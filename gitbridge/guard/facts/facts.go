@@ -1,4 +1,5 @@
-// Package facts reads from a repository what the guard asks about it. It decides nothing.
+// Package facts reads from a repository what the guard and the contract's decoders ask about
+// it. It decides nothing.
 package facts
 
 import (
@@ -9,6 +10,18 @@ import (
 	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/store"
 )
+
+// File is a file of a tree as decoders take it. One that is too large, or no regular file, comes
+// without its content: what its entry says of it is enough to refuse it.
+func File(tree *store.Snapshot, e store.Entry) (contract.File, error) {
+	f := contract.File{Path: e.Path, Mode: uint32(e.Mode), Size: e.Size}
+	if e.Mode != store.Regular || e.Size > contract.MaxFileSize {
+		return f, nil
+	}
+	var err error
+	f.Data, err = tree.Read(e.Path)
+	return f, err
+}
 
 // Main is branch main of an app cluster's repository.
 type Main struct {

@@ -99,7 +99,7 @@ func (c *Controller) propose(ctx context.Context, p session.Proposed) (*step, *c
 	}
 	s.File = &decision.File{Blob: string(store.BlobHash(p.Data))}
 	s.File.Applied = transform.Applied(s.File.Blob, s.api.Shape, s.api.Kind.GroupVersion().String(), s.api.Template, s.api.Keys)
-	if err := c.decodeFile(s, contract.File{Path: p.Path, Mode: contract.ModeRegular, Size: int64(len(p.Data)), Data: p.Data}); err != nil {
+	if err := c.decodeFile(s, contract.File{Path: p.Path, Data: p.Data}); err != nil {
 		return s, nil, err
 	}
 	d := decision.Decide(s.Facts)

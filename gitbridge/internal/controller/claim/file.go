@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/transform"
 	"gitbind.dev/gitbridge/schema"
@@ -42,7 +43,7 @@ func (c *Controller) readFile(s *step, entry store.Entry) error {
 }
 
 func (c *Controller) decode(s *step, entry store.Entry) error {
-	file, err := read(s.view.Main, entry)
+	file, err := facts.File(s.view.Main, entry)
 	if err != nil {
 		return err
 	}

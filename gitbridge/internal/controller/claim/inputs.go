@@ -11,6 +11,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/inputs"
 	"gitbind.dev/gitbridge/store"
@@ -69,7 +70,7 @@ func (c *Controller) allInputs() iter.Seq2[contract.Key, *contract.Inputs] {
 // sentInputs is what a file of inputs names, nil if it cannot be read. Nothing of it was
 // checked: it is good for keeping what is there.
 func sentInputs(main *store.Snapshot, entry store.Entry) *contract.Inputs {
-	f, err := read(main, entry)
+	f, err := facts.File(main, entry)
 	body, _, signed := contract.CutSignature(f.Data)
 	if err != nil || !signed {
 		return nil
@@ -126,11 +127,11 @@ func (c *Controller) bringInputs(ctx context.Context, s *step) *broughtInputs {
 	s.inputs.Outcome, s.inputs.err = c.inputs.Bring(ctx, inputs.Claim{
 		Key: s.Key, UID: s.ClaimUID(), Offered: offered, Present: present, StatusSetBack: c.Session.StatusSetBack(), Version: fmt.Sprint(entry.Hash, " ", file.Hash),
 		Read: func() ([]byte, error) {
-			f, err := read(s.view.Main, file)
+			f, err := facts.File(s.view.Main, file)
 			return f.Data, err
 		},
 		Says: func() (*contract.Claim, error) {
-			f, err := read(s.view.Main, entry)
+			f, err := facts.File(s.view.Main, entry)
 			if err != nil {
 				return nil, err
 			}

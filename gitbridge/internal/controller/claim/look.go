@@ -180,22 +180,10 @@ func (c *Controller) misplaced(main *store.Snapshot, entry store.Entry) *contrac
 	}
 	// The path alone is enough to refuse it. An answer is text, a path need not
 	// be.
-	_, err := contract.Decode(contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}, "")
+	_, err := contract.Decode(contract.File{Path: entry.Path}, "")
 	p := problem(err)
 	p.File = strings.ToValidUTF8(p.File, "\ufffd")
 	return p
-}
-
-// read reads a file as far as it can be: a claim file that is too large, or none
-// at all, is refused for what its entry says.
-func read(main *store.Snapshot, entry store.Entry) (contract.File, error) {
-	f := contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}
-	if entry.Mode != store.Regular || entry.Size > contract.MaxFileSize {
-		return f, nil
-	}
-	var err error
-	f.Data, err = main.Read(entry.Path)
-	return f, err
 }
 
 func problem(err error) *contract.Problem {

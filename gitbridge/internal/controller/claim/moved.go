@@ -5,6 +5,7 @@ import (
 
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -26,7 +27,7 @@ func (c *Controller) movedTo(s *step) string {
 			continue
 		}
 		// Most files are ruled out by their words.
-		f, err := read(s.view.Main, e)
+		f, err := facts.File(s.view.Main, e)
 		if err == nil && bytes.Contains(f.Data, []byte(s.Key.Name)) && bytes.Contains(f.Data, []byte(s.Key.Namespace)) && removed.IsIn(f) {
 			return e.Path
 		}
@@ -36,7 +37,7 @@ func (c *Controller) movedTo(s *step) string {
 		if !ok {
 			continue
 		}
-		if f, err := read(s.view.Main, e); err == nil && removed.MayBeIn(f) {
+		if f, err := facts.File(s.view.Main, e); err == nil && removed.MayBeIn(f) {
 			return path
 		}
 	}

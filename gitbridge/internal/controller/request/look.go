@@ -14,6 +14,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard/facts"
 	decide "gitbind.dev/gitbridge/internal/request"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/store"
@@ -71,12 +72,9 @@ func (c *Controller) findExport(ctx context.Context, s *step) error {
 }
 
 func readFile(s *step, entry store.Entry) error {
-	f := contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size}
-	if entry.Mode == store.Regular && entry.Size <= contract.MaxFileSize {
-		var err error
-		if f.Data, err = s.view.Main.Read(entry.Path); err != nil {
-			return err
-		}
+	f, err := facts.File(s.view.Main, entry)
+	if err != nil {
+		return err
 	}
 	s.File = &decide.File{Blob: string(entry.Hash)}
 	asked, err := contract.DecodeRequest(f)

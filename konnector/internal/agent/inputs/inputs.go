@@ -24,6 +24,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/objectwatch"
 	"gitbind.dev/gitbridge/selection"
 	"gitbind.dev/gitbridge/store"
@@ -186,15 +187,15 @@ func (m *Maker) seal(c Claim, sender *encryption.Sender, inputs []encryption.Inp
 	for _, in := range inputs {
 		out.Objects = append(out.Objects, in.Object().String())
 	}
-	var present []byte
-	if exists && entry.Size <= contract.MaxFileSize && entry.Mode == store.Regular {
+	var present contract.File
+	if exists {
 		var err error
-		if present, err = c.Main.Read(entry.Path); err != nil {
+		if present, err = facts.File(c.Main, entry); err != nil {
 			return out, fmt.Errorf("read %s: %w", entry.Path, err)
 		}
 	}
 	binding := encryption.Binding{Cluster: sender.Cluster, Claim: c.Key, UID: c.UID}
-	sequence, same := sender.Signer.CompareInputs(present, binding, inputs, sender.Recipients)
+	sequence, same := sender.Signer.CompareInputs(present.Data, binding, inputs, sender.Recipients)
 	if out.Sequence = sequence; same && !c.isOlder(sequence) {
 		return out, nil
 	}

@@ -185,7 +185,7 @@ func filesAt(ctx context.Context, repo *clone.Clone, path string) (map[string]*c
 	out := map[string]*contract.File{}
 	for _, e := range entries {
 		data := contents[e.Blob]
-		out[e.Path] = &contract.File{Path: e.Path, Mode: e.Mode, Size: int64(len(data)), Data: data}
+		out[e.Path] = &contract.File{Path: e.Path, Mode: e.Mode, Data: data}
 	}
 	return out, nil
 }
@@ -216,7 +216,7 @@ func (in Input) ofFiles(ctx context.Context) ([]pair, error) {
 			return nil, err
 		}
 		p.side = name
-		p.file = &contract.File{Path: of.Key.Path(), Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}
+		p.file = &contract.File{Path: of.Key.Path(), Data: data}
 		out = append(out, p)
 	}
 	return out, nil

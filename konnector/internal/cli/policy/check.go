@@ -152,7 +152,7 @@ func withoutCR(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"
 
 // decode reads a claim as the agents do, with the defaults of its schema if that is known.
 func (c *checker) decode(path string, data []byte) (*contract.Claim, *contract.Problem) {
-	claim, err := contract.Decode(contract.File{Path: path, Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, "")
+	claim, err := contract.Decode(contract.File{Path: path, Data: data}, "")
 	if problem := (*contract.Problem)(nil); errors.As(err, &problem) {
 		return nil, problem
 	}

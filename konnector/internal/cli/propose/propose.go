@@ -138,7 +138,7 @@ func (in Input) item(ctx context.Context, info *resource.Info) (item, error) {
 		return item{}, err
 	}
 	// What no file on main may be is said here, and not to who approves it.
-	_, err = contract.Decode(contract.File{Path: name.Key.Path(), Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, gvk.Kind)
+	_, err = contract.Decode(contract.File{Path: name.Key.Path(), Data: data}, gvk.Kind)
 	return item{name, claim}, err
 }
 

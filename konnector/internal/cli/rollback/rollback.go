@@ -142,7 +142,7 @@ func (in Input) version(ctx context.Context, name appcluster.ClaimName, repo *cl
 		return nil, none, err
 	}
 	data := files[from.New]
-	want, err := contract.Decode(contract.File{Path: name.Key.Path(), Mode: contract.ModeRegular, Size: int64(len(data)), Data: data}, name.Kind.Kind)
+	want, err := contract.Decode(contract.File{Path: name.Key.Path(), Data: data}, name.Kind.Kind)
 	if err != nil {
 		return nil, none, fmt.Errorf("at %s the file was no claim: %w", store.Hash(from.Hash).Short(), err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/repository"
 	"gitbind.dev/konnector/internal/agent/request"
@@ -160,11 +161,11 @@ func (l *look) readFile() {
 }
 
 func readRequest(main *store.Snapshot, entry store.Entry) (*contract.Request, error) {
-	data, err := main.Read(entry.Path)
-	if err != nil && !errors.Is(err, store.ErrTooLarge) && entry.Mode != store.Submodule {
+	f, err := facts.File(main, entry)
+	if err != nil {
 		return nil, err
 	}
-	req, err := contract.DecodeRequest(contract.File{Path: entry.Path, Mode: uint32(entry.Mode), Size: entry.Size, Data: data})
+	req, err := contract.DecodeRequest(f)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
+	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/merge"
@@ -200,12 +200,11 @@ func (r *reconciler) lookAtFile(l *look) {
 
 // readFile is the file as it is, with what does not travel.
 func (r *reconciler) readFile(l *look) (*contract.Claim, error) {
-	// A file that is too large to be kept has its size.
-	data, err := l.view.Main.Read(l.file.Path)
-	if err != nil && !errors.Is(err, store.ErrTooLarge) && l.file.Mode != store.Submodule {
+	f, err := facts.File(l.view.Main, *l.file)
+	if err != nil {
 		return nil, err
 	}
-	return contract.Decode(contract.File{Path: l.file.Path, Mode: uint32(l.file.Mode), Size: l.file.Size, Data: data}, r.api().schema.Kind())
+	return contract.Decode(f, r.api().schema.Kind())
 }
 
 // decide answers the questions that a decision has.

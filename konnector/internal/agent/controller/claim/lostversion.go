@@ -64,7 +64,7 @@ func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstr
 		return nil, err
 	}
 	schema := r.api().schema
-	c, err := contract.Decode(contract.File{Path: l.key.Path(), Mode: uint32(store.Regular), Size: int64(len(data)), Data: data}, schema.Kind())
+	c, err := contract.Decode(contract.File{Path: l.key.Path(), Data: data}, schema.Kind())
 	if err != nil {
 		return nil, cannot(err.Error())
 	}

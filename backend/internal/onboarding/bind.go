@@ -6,7 +6,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/login"
@@ -26,17 +25,7 @@ func (s *Service) bind(ctx context.Context, who login.Identity, in bindInput) (*
 	if err != nil {
 		return nil, err
 	}
-	export := &v1alpha1.APIServiceExport{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cb.Status.TenantNamespace,
-			Name:      template.Spec.API.BindingName(),
-			Labels:    map[string]string{v1alpha1.LabelCluster: cb.Name},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: cb.Name, UID: cb.UID,
-			}},
-		},
-		Spec: v1alpha1.APIServiceExportSpec{Template: template.Name, API: template.Spec.API},
-	}
+	export := v1alpha1.NewAPIServiceExport(cb.Status.TenantNamespace, cb.Name, cb.UID, template.Name, template.Spec.API)
 	answer := &restapi.Binding{Name: export.Name, Offer: template.Name}
 	err = s.Client.Create(ctx, export, fieldOwner)
 	if err == nil {

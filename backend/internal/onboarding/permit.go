@@ -8,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/grant"
@@ -28,11 +27,9 @@ func (s *Service) permit(ctx context.Context, cb *v1alpha1.ClusterBinding, templ
 	s.permitting.Lock()
 	defer s.permitting.Unlock()
 	meta := metav1.ObjectMeta{
-		Name:   v1alpha1.TenantBindRole(cb.Name),
-		Labels: map[string]string{v1alpha1.LabelCluster: cb.Name},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: cb.Name, UID: cb.UID, Controller: ptr.To(true),
-		}},
+		Name:            v1alpha1.TenantBindRole(cb.Name),
+		Labels:          map[string]string{v1alpha1.LabelCluster: cb.Name},
+		OwnerReferences: v1alpha1.ClusterOwners(cb.Name, cb.UID, new(true)),
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,

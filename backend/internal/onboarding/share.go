@@ -194,11 +194,9 @@ func shareObjects(cb *v1alpha1.ClusterBinding, share *restapi.Share) (*rbacv1.Ro
 	share.ID = strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:shareIDLength]
 	meta := metav1.ObjectMeta{
 		Namespace: cb.Status.TenantNamespace, Name: shareName(share.ID),
-		Labels:      map[string]string{v1alpha1.LabelCluster: cb.Name, v1alpha1.LabelShare: share.ID},
-		Annotations: map[string]string{v1alpha1.ShareAnnotation: string(text)},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: cb.Name, UID: cb.UID,
-		}},
+		Labels:          map[string]string{v1alpha1.LabelCluster: cb.Name, v1alpha1.LabelShare: share.ID},
+		Annotations:     map[string]string{v1alpha1.ShareAnnotation: string(text)},
+		OwnerReferences: v1alpha1.ClusterOwners(cb.Name, cb.UID, nil),
 	}
 	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: share.User}
 	if share.Group != "" {

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Condition types of an APIServiceExport, beside Granted.
@@ -35,6 +36,17 @@ type APIServiceExport struct {
 
 	Spec   APIServiceExportSpec   `json:"spec"`
 	Status APIServiceExportStatus `json:"status,omitempty"`
+}
+
+// NewAPIServiceExport grants the API of a template to the cluster with this id, in its tenant
+// namespace. It goes with the ClusterBinding, which has the UID.
+func NewAPIServiceExport(namespace, id string, uid types.UID, template string, api ExportedAPI) *APIServiceExport {
+	return &APIServiceExport{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: api.BindingName(), Labels: map[string]string{LabelCluster: id}, OwnerReferences: ClusterOwners(id, uid, nil),
+		},
+		Spec: APIServiceExportSpec{Template: template, API: api},
+	}
 }
 
 // APIServiceExportSpec says what is granted, and by which offer.

@@ -19,7 +19,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,9 +113,7 @@ func role(cb *v1alpha1.ClusterBinding, granted []*v1alpha1.APIServiceExport) *un
 	u.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
 	u.SetName(v1alpha1.TenantRole(cb.Name))
 	u.SetLabels(map[string]string{v1alpha1.LabelCluster: cb.Name})
-	u.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: cb.Name, UID: cb.UID, Controller: ptr.To(true),
-	}})
+	u.SetOwnerReferences(v1alpha1.ClusterOwners(cb.Name, cb.UID, new(true)))
 	return u
 }
 

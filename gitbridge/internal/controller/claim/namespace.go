@@ -184,9 +184,7 @@ func (n *namespaces) bind(ctx context.Context, name, binding, role string) error
 	want := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: name, Name: binding, Labels: map[string]string{tenant.ClusterLabel: n.cluster.ID},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: n.cluster.ID, UID: types.UID(n.cluster.UID),
-			}},
+			OwnerReferences: v1alpha1.ClusterOwners(n.cluster.ID, types.UID(n.cluster.UID), nil),
 		},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.cluster.Namespace, Name: v1alpha1.TenantServiceAccount}},

@@ -23,15 +23,7 @@ import (
 // says.
 func (c *Controller) grant(ctx context.Context, s *step, template string) error {
 	cluster := c.Session.Cluster
-	e := &v1alpha1.APIServiceExport{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cluster.Namespace, Name: s.Binding, Labels: map[string]string{v1alpha1.LabelCluster: cluster.ID},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "ClusterBinding", Name: cluster.ID, UID: types.UID(cluster.UID),
-			}},
-		},
-		Spec: v1alpha1.APIServiceExportSpec{Template: template, API: s.apis[template]},
-	}
+	e := v1alpha1.NewAPIServiceExport(cluster.Namespace, cluster.ID, types.UID(cluster.UID), template, s.apis[template])
 	if err := c.Client.Create(ctx, e, client.FieldOwner(tenant.FieldOwner)); err != nil {
 		// One that is there by now is looked at again.
 		return fmt.Errorf("create export %s: %w", s.Binding, err)

@@ -49,8 +49,7 @@ type Authenticator struct {
 	// Keys is told that a renewed credential was used for the first time.
 	Keys Promoter
 	Log  *slog.Logger
-	// Now is for tests; nil means time.Now.
-	Now func() time.Time
+	Now  func() time.Time
 
 	// seen has, by cluster, when its konnector was let in last.
 	seen sync.Map
@@ -115,7 +114,7 @@ func (a *Authenticator) Authenticate(r *http.Request, cluster string) (Caller, e
 	case credential.KonnectorUser:
 		who, err := a.agent(ctx, cluster, password, Konnector)
 		if err == nil {
-			a.seen.Store(cluster, a.now())
+			a.seen.Store(cluster, a.Now())
 		}
 		return who, err
 	case credential.BridgeUser:
@@ -142,7 +141,7 @@ type grant struct {
 type judge func(s *corev1.Secret, hash string) (grant, error)
 
 func (a *Authenticator) judgeKonnector(s *corev1.Secret, hash string) (grant, error) {
-	switch verdict, expires := credential.ReadRecord(s.Data).Judge(hash, a.now()); verdict {
+	switch verdict, expires := credential.ReadRecord(s.Data).Judge(hash, a.Now()); verdict {
 	case credential.Current, credential.Next:
 		return grant{expires: expires, next: verdict == credential.Next}, nil
 	case credential.Expired:
@@ -152,7 +151,7 @@ func (a *Authenticator) judgeKonnector(s *corev1.Secret, hash string) (grant, er
 }
 
 func (a *Authenticator) judgeBridge(s *corev1.Secret, hash string) (grant, error) {
-	if expires, ok := credential.ReadBridge(s.Data).Judge(hash, a.now()); ok {
+	if expires, ok := credential.ReadBridge(s.Data).Judge(hash, a.Now()); ok {
 		return grant{expires: expires}, nil
 	}
 	return grant{}, errWho()
@@ -187,7 +186,7 @@ func (a *Authenticator) agent(ctx context.Context, cluster, token string, role R
 	}
 	var left time.Duration
 	if !g.expires.IsZero() {
-		left = g.expires.Sub(a.now())
+		left = g.expires.Sub(a.Now())
 	}
 	a.underway.add(ctx, cluster, role, hash, left)
 	// It may have ended since it was judged; from here on its end ends this
@@ -337,11 +336,4 @@ func (a *Authenticator) Knows(ctx context.Context, cluster string) bool {
 // never by a name.
 func Owns(id login.Identity, cb *v1alpha1.ClusterBinding) bool {
 	return id.Issuer != "" && id.Subject != "" && cb.Spec.Owner.Issuer == id.Issuer && cb.Spec.Owner.Subject == id.Subject
-}
-
-func (a *Authenticator) now() time.Time {
-	if a.Now != nil {
-		return a.Now()
-	}
-	return time.Now()
 }

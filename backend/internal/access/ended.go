@@ -12,12 +12,12 @@ import (
 func (a *Authenticator) End(cluster string, hashes []string, cut bool) {
 	these := map[string]bool{}
 	for _, hash := range hashes {
-		a.ended.Store(hash, a.now())
+		a.ended.Store(hash, a.Now())
 		these[hash] = true
 	}
 	// No token comes back, and by then each cache has heard of it.
 	a.ended.Range(func(hash, at any) bool {
-		if a.now().Sub(at.(time.Time)) > endedKept {
+		if a.Now().Sub(at.(time.Time)) > endedKept {
 			a.ended.Delete(hash)
 		}
 		return true
@@ -90,7 +90,7 @@ func (p *promotions) done(cluster, hash string) {
 // promote has the first use of a credential end the one before it. It counts
 // while that cannot be written, and the one before it does so, too.
 func (a *Authenticator) promote(ctx context.Context, cluster, hash string) error {
-	if a.Keys == nil || !a.promotions.due(cluster, hash, a.now()) {
+	if a.Keys == nil || !a.promotions.due(cluster, hash, a.Now()) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), promoteTimeout)

@@ -98,10 +98,10 @@ func newBackend(ctx context.Context, o options, issuers login.Issuers, log *slog
 	if b.cluster, err = newControlPlane(ctx, o.Options); err != nil {
 		return nil, err
 	}
-	b.keys = &keyring.Keyring{Client: b.cluster.GetClient(), Live: b.cluster.GetAPIReader(), Lifetime: o.credentialLifetime}
+	b.keys = &keyring.Keyring{Client: b.cluster.GetClient(), Live: b.cluster.GetAPIReader(), Lifetime: o.credentialLifetime, Now: time.Now}
 	b.auth = &access.Authenticator{
 		Clusters: b.cluster.GetClient(), Konnector: b.cluster.konnectorSecrets, Bridge: b.cluster.bridgeSecrets,
-		Live: b.cluster.GetAPIReader(), Login: issuers, Reviews: b.cluster.GetClient(), Keys: b.keys, Log: log,
+		Live: b.cluster.GetAPIReader(), Login: issuers, Reviews: b.cluster.GetClient(), Keys: b.keys, Log: log, Now: time.Now,
 	}
 	b.keys.Ended = b.auth.End
 	if err := b.cluster.watchSecrets(b.auth); err != nil {
@@ -138,12 +138,12 @@ func (b *backend) api() (http.Handler, error) {
 		Client: b.cluster.GetClient(), Live: b.cluster.GetAPIReader(), Requests: asked, People: b.issuers, Host: b.git.Host, Accounts: b.git.accounts,
 		Info:        restapi.Info{Version: version.String(), Issuer: first.URL(), ClientID: first.ClientID(), Scopes: scopes},
 		MaxClusters: b.limits.clusters, Shards: b.shards, IsShardFree: b.cluster.shards.IsFree,
-		Keys: b.keys, Konnectors: konnectors, KonnectorSeen: b.auth.KonnectorSeen, Began: time.Now(), Copies: b.alive, Log: b.log,
+		Keys: b.keys, Konnectors: konnectors, KonnectorSeen: b.auth.KonnectorSeen, Began: time.Now(), Copies: b.alive, Log: b.log, Now: time.Now,
 	}
 	people.Mount(api)
 	reviews := &review.Service{
 		Requests: asked, Konnectors: konnectors, Access: b.auth, Control: b.cluster.GetClient(), DryRuns: b.cluster.GetClient(), CanTry: b.cluster.canTry, Git: b.git.local,
-		PublicURL: b.publicURL, Elsewhere: b.git.elsewhere, Log: b.log,
+		PublicURL: b.publicURL, Elsewhere: b.git.elsewhere, Log: b.log, Now: time.Now,
 	}
 	reviews.Mount(api)
 	b.git.connect(api, reviews, b.log)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -44,7 +45,7 @@ func (o *webOptions) check(publicURL *url.URL) error {
 
 // signIn signs people in with a browser, at the first issuer.
 func (o *webOptions) signIn(people *login.Issuer, publicURL string, log *slog.Logger) (*signin.SignIn, error) {
-	s := &signin.SignIn{Issuer: people, ClientID: people.ClientID(), Scopes: scopes, PublicURL: publicURL, Exchanges: signin.NewExchanges(), Log: log}
+	s := &signin.SignIn{Issuer: people, ClientID: people.ClientID(), Scopes: scopes, PublicURL: publicURL, Exchanges: signin.NewExchanges(), Log: log, Now: time.Now}
 	if o.clientID != "" {
 		s.ClientID = o.clientID
 	}

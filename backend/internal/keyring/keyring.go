@@ -37,8 +37,7 @@ type Keyring struct {
 	// Ended is told the hashes of tokens that count no longer. Requests that are
 	// under way with them are to end if cut, and may come to their end if not.
 	Ended func(cluster string, hashes []string, cut bool)
-	// Now is for tests; nil means time.Now.
-	Now func() time.Time
+	Now   func() time.Time
 }
 
 // Conflicts is how often, and how soon, a change is decided again when somebody else was first:
@@ -74,12 +73,12 @@ func (k *Keyring) Prepare(ctx context.Context, cluster string) (*restapi.Credent
 // konnector had. It reports false when that was revoked, or replaced, since.
 func (k *Keyring) Replace(ctx context.Context, cluster, hash string) (bool, error) {
 	after, err := k.change(ctx, cluster, true, func(r credential.Record) credential.Record {
-		if verdict, _ := r.Judge(hash, k.now()); verdict == credential.Prepared {
+		if verdict, _ := r.Judge(hash, k.Now()); verdict == credential.Prepared {
 			return r.Replaced()
 		}
 		return r
 	})
-	verdict, _ := after.Judge(hash, k.now())
+	verdict, _ := after.Judge(hash, k.Now())
 	return verdict == credential.Current, err
 }
 
@@ -99,7 +98,7 @@ func (k *Keyring) Renew(ctx context.Context, cluster, by string) (*restapi.Crede
 	cred, hash := k.new()
 	if counts {
 		_, err = k.change(ctx, cluster, true, func(r credential.Record) credential.Record {
-			verdict, _ := r.Judge(by, k.now())
+			verdict, _ := r.Judge(by, k.Now())
 			if counts = verdict == credential.Current; !counts {
 				return r
 			}
@@ -124,7 +123,7 @@ func (k *Keyring) Promote(ctx context.Context, cluster, hash string) (bool, erro
 		}
 		return r // somebody else was first
 	})
-	verdict, _ := after.Judge(hash, k.now())
+	verdict, _ := after.Judge(hash, k.Now())
 	return verdict == credential.Current, err
 }
 
@@ -136,7 +135,7 @@ func (k *Keyring) Counts(ctx context.Context, cluster, hash string) (bool, error
 	if err := k.Live.Get(ctx, key, &s); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	verdict, _ := credential.ReadRecord(s.Data).Judge(hash, k.now())
+	verdict, _ := credential.ReadRecord(s.Data).Judge(hash, k.Now())
 	return verdict == credential.Current || verdict == credential.Next || verdict == credential.Prepared, nil
 }
 
@@ -154,7 +153,7 @@ func (k *Keyring) RenewAfter(expires time.Time) time.Time {
 
 func (k *Keyring) new() (cred *restapi.Credential, hash string) {
 	token := credential.New(credential.KonnectorPrefix)
-	expires := k.now().Add(k.Lifetime).UTC().Truncate(time.Second)
+	expires := k.Now().Add(k.Lifetime).UTC().Truncate(time.Second)
 	return &restapi.Credential{
 		Username: credential.KonnectorUser, Password: token, Expires: expires, RenewAfter: k.RenewAfter(expires),
 	}, credential.Hash(token)
@@ -211,11 +210,4 @@ func (k *Keyring) create(ctx context.Context, cluster string, key client.ObjectK
 	return k.Client.Apply(ctx, corev1ac.Secret(key.Name, key.Namespace).
 		WithLabels(map[string]string{v1alpha1.LabelCluster: cluster}).
 		WithData(data), fieldOwner, client.ForceOwnership)
-}
-
-func (k *Keyring) now() time.Time {
-	if k.Now != nil {
-		return k.Now()
-	}
-	return time.Now()
 }

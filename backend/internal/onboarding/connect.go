@@ -283,7 +283,7 @@ func (s *Service) describe(cb *v1alpha1.ClusterBinding) restapi.Cluster {
 // has written that was ahead does not count.
 func (s *Service) lastSeen(cb *v1alpha1.ClusterBinding) time.Time {
 	seen := s.KonnectorSeen(cb.Name)
-	if at := cb.Status.LastSeen; at != nil && at.After(seen) && !at.After(s.now()) {
+	if at := cb.Status.LastSeen; at != nil && at.After(seen) && !at.After(s.Now()) {
 		seen = at.Time
 	}
 	return seen

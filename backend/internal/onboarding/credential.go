@@ -70,7 +70,7 @@ func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Creden
 }
 
 func (s *Service) mayRenew(ctx context.Context, who access.Caller) error {
-	if _, wait := s.renewals.Take(who.Cluster, renewEvery, 1, s.now()); wait > 0 {
+	if _, wait := s.renewals.Take(who.Cluster, renewEvery, 1, s.Now()); wait > 0 {
 		return refusal.New(refusal.Unavailable, "the credential was renewed a moment ago: try again")
 	}
 	var cb v1alpha1.ClusterBinding
@@ -106,7 +106,7 @@ func (s *Service) withGit(ctx context.Context, cluster, by string, cred *restapi
 // its name.
 func (s *Service) issueGit(ctx context.Context, cluster, by, hash string) (*restapi.GitCredential, error) {
 	var often *githost.TooOftenError
-	undo, err := s.issues.May(cluster, by, s.now())
+	undo, err := s.issues.May(cluster, by, s.Now())
 	if errors.As(err, &often) {
 		return nil, refusal.Because(err, refusal.Unavailable, "this cluster asked for several credentials of the Git host within minutes: try again from %s on", often.Until.UTC().Format(time.RFC3339))
 	}

@@ -40,7 +40,7 @@ func (s *Service) mountEncryption(mux *http.ServeMux) {
 		if err := checkKeys(in.EncryptionKeys); err != nil {
 			return nil, err
 		}
-		if _, wait := s.registrations.Take(who.Cluster, registerEvery, registerBurst, s.now()); wait > 0 {
+		if _, wait := s.registrations.Take(who.Cluster, registerEvery, registerBurst, s.Now()); wait > 0 {
 			return nil, refusal.New(refusal.Unavailable, "keys were registered several times a moment ago: try again")
 		}
 		var answer *restapi.Encryption

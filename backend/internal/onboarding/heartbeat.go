@@ -45,7 +45,7 @@ func (s *Service) heartbeat(r *http.Request, who access.Caller) (any, error) {
 	before := s.isCopied(&cb)
 	a := s.Copies.Beat(who.Cluster, copies.Beat{
 		Process: in.Process, Credential: who.Hash, Heard: in.Heard, GoneAfter: in.GoneAfter.Duration, Ending: in.Ending,
-	}, cb.IsCopied(), s.now())
+	}, cb.IsCopied(), s.Now())
 	if a.Copied && !before {
 		s.Log.WarnContext(ctx, "Two live copies", "cluster", who.Cluster, "process", in.Process)
 	}

@@ -51,8 +51,7 @@ type Service struct {
 	// Copies are told of konnectors' heartbeats.
 	Copies *copies.Clusters
 	Log    *slog.Logger
-	// Now is for tests; nil means time.Now.
-	Now func() time.Time
+	Now    func() time.Time
 
 	connecting sync.Mutex
 	permitting sync.Mutex
@@ -109,11 +108,4 @@ func trouble(err error) error {
 		return err
 	}
 	return refusal.Because(err, refusal.Unavailable, "the control plane cannot do this just now: try again")
-}
-
-func (s *Service) now() time.Time {
-	if s.Now != nil {
-		return s.Now()
-	}
-	return time.Now()
 }

@@ -77,7 +77,7 @@ func newWorld(t *testing.T, spec v1alpha1.ClusterBindingSpec) *world {
 		},
 	})
 	w.Service = &Service{
-		Client: c, Live: c, People: people{}, Host: host{}, Log: slog.New(slog.DiscardHandler),
+		Client: c, Live: c, People: people{}, Host: host{}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		KonnectorSeen: func(string) time.Time { return time.Time{} },
 	}
 	return w
@@ -176,7 +176,7 @@ func (full) Issue(context.Context, string) (*restapi.Credential, error) {
 
 func TestACredentialCountsUntilItsRotationIsWritten(t *testing.T) {
 	w := newWorld(t, v1alpha1.ClusterBindingSpec{})
-	keys := &keyring.Keyring{Client: w.api, Live: w.api, Lifetime: time.Hour}
+	keys := &keyring.Keyring{Client: w.api, Live: w.api, Lifetime: time.Hour, Now: time.Now}
 	if _, err := keys.Issue(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}

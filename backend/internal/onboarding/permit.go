@@ -84,6 +84,6 @@ func (s *Service) addToRole(ctx context.Context, cb *v1alpha1.ClusterBinding, me
 	}
 	// Who takes back what was unbound before must see that it is bound again, also
 	// where the rules are the same.
-	role.Annotations[boundAt] = s.now().UTC().Format(time.RFC3339Nano)
+	role.Annotations[boundAt] = s.Now().UTC().Format(time.RFC3339Nano)
 	return s.patchAsRead(ctx, before, role)
 }

@@ -40,7 +40,7 @@ func (s *Service) reclaim(ctx context.Context, own []v1alpha1.ClusterBinding, in
 		// No absence is known of in which this process was absent itself.
 		seen, was = s.Began, "kept in touch until the backend began"
 	}
-	if ago := s.now().Sub(seen); ago < unseen && !in.force {
+	if ago := s.Now().Sub(seen); ago < unseen && !in.force {
 		return nil, refusal.New(refusal.Conflict, "the konnector of cluster %s (%s) %s %s ago: it would lose its repository to this cluster. If that is wanted, stop it and try again %s after that, or use --force",
 			cb.Name, cb.Spec.DisplayName, was, ago.Round(time.Second), unseen)
 	}

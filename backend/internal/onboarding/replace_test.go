@@ -36,7 +36,7 @@ const builtAs = "u-1"
 func newReplacing(t *testing.T) *replacing {
 	t.Helper()
 	r := &replacing{world: newWorld(t, v1alpha1.ClusterBindingSpec{ClusterUID: builtAs, DisplayName: "prod"}), host: &accounts{}}
-	r.keys = &keyring.Keyring{Client: r.api, Live: r.api, Lifetime: time.Hour}
+	r.keys = &keyring.Keyring{Client: r.api, Live: r.api, Lifetime: time.Hour, Now: time.Now}
 	cred, err := r.keys.Issue(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)

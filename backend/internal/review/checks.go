@@ -145,7 +145,7 @@ func (c *Checks) later(cluster, binding string) {
 		if binding == "" && is.waits == "" || binding != "" && binding != anyAPI && !is.isOf(binding) {
 			continue
 		}
-		now, at := c.service.now(), c.again[cluster]
+		now, at := c.service.Now(), c.again[cluster]
 		if at.After(now) {
 			return // It will be.
 		}
@@ -231,7 +231,7 @@ func (c *Checks) Opened(ctx context.Context, cluster string) (map[string]githost
 	c.mu.Lock()
 	known := c.asked[cluster]
 	c.mu.Unlock()
-	if !known.at.IsZero() && (c.service.now().Sub(known.at) < openedKept || c.Pace.Wait(cluster) > 0) {
+	if !known.at.IsZero() && (c.service.Now().Sub(known.at) < openedKept || c.Pace.Wait(cluster) > 0) {
 		return known.opened, nil
 	}
 	asking := c.asking.DoChan(cluster, func() (any, error) {
@@ -251,7 +251,7 @@ func (c *Checks) Opened(ctx context.Context, cluster string) (map[string]githost
 
 // ask asks the host for the pull requests of a cluster.
 func (c *Checks) ask(ctx context.Context, cluster string) (map[string]githost.Opened, error) {
-	at := c.service.now()
+	at := c.service.Now()
 	opened, err := c.host.Opened(c.Pace.With(ctx, cluster), cluster)
 	if err != nil {
 		return nil, err
@@ -307,7 +307,7 @@ func (c *Checks) lookAgain(cluster string, all map[string]told) {
 	if c.service.DryRuns == nil || len(all) == 0 {
 		return
 	}
-	next, now := lookEvery, c.service.now()
+	next, now := lookEvery, c.service.Now()
 	for _, is := range all {
 		awaited := now.Sub(is.awaitedSince)
 		switch {
@@ -329,7 +329,7 @@ func (c *Checks) judge(ctx context.Context, cluster, branch string, was told) (*
 	}
 	files, awaited := c.service.files(ctx, cluster, change, false)
 	is := told{claims: map[string]string{}, effect: change.Effect}
-	now := c.service.now()
+	now := c.service.Now()
 	if awaited {
 		is.awaitedSince = now
 		if was.check.Commit == change.Head && was.effect == change.Effect && !was.awaitedSince.IsZero() {

@@ -122,8 +122,8 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 	if d.Status.Change == change {
 		answer = d.Status.Claims
 	}
-	since := s.now().Sub(d.Spec.AskedAt.Time).Abs() // it may be of a clock that was ahead
-	wanted := v1alpha1.DryRunSpec{Branch: c.Branch, Change: change, AskedAt: metav1.NewTime(s.now()), Claims: claims}
+	since := s.Now().Sub(d.Spec.AskedAt.Time).Abs() // it may be of a clock that was ahead
+	wanted := v1alpha1.DryRunSpec{Branch: c.Branch, Change: change, AskedAt: metav1.NewTime(s.Now()), Claims: claims}
 	switch {
 	case isNew:
 		if err := s.makeRoom(ctx, cluster); err != nil {

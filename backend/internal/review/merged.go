@@ -87,7 +87,7 @@ func (c *Checks) addMerged(ctx context.Context, cluster string, was told) error 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.merged[cluster]
-	c.merged[cluster] = append(all[max(len(all)+1-githost.MaxChanges, 0):], merged{was, c.service.now()})
+	c.merged[cluster] = append(all[max(len(all)+1-githost.MaxChanges, 0):], merged{was, c.service.Now()})
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (c *Checks) tellMerged(ctx context.Context, cluster string) error {
 	var left []merged
 	var errs []error
 	for _, m := range all {
-		if c.service.now().Sub(m.at) > mergedKept {
+		if c.service.Now().Sub(m.at) > mergedKept {
 			continue
 		}
 		results, err := c.results(ctx, cluster, m.claims)

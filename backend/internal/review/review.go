@@ -73,8 +73,7 @@ type Service struct {
 	// Pulls tells what people make there of a branch; nil with Elsewhere.
 	Pulls Pulls
 	Log   *slog.Logger
-	// Now is for tests; nil means time.Now.
-	Now func() time.Time
+	Now   func() time.Time
 
 	// exports are by their blobs, and policies by their revisions.
 	exports  compiled[*published]
@@ -235,7 +234,7 @@ func (s *Service) Review(ctx context.Context, who login.Identity, cluster string
 	if err != nil {
 		return nil, err
 	}
-	at := s.now().UTC().Truncate(time.Second)
+	at := s.Now().UTC().Truncate(time.Second)
 	event := githost.Event{By: caller.Name, At: at, Message: in.Message}
 	answer := &restapi.Reviewed{}
 	switch in.Verdict {
@@ -480,11 +479,4 @@ func trouble(err error) error {
 		return refusal.Because(err, refusal.Unavailable, "the Git host takes too long: try again")
 	}
 	return err
-}
-
-func (s *Service) now() time.Time {
-	if s.Now != nil {
-		return s.Now()
-	}
-	return time.Now()
 }

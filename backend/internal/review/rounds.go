@@ -60,7 +60,7 @@ func (c *Checks) passOf(cluster string) *pass {
 	defer c.mu.Unlock()
 	p := c.passes[cluster]
 	if p == nil {
-		p = &pass{moved: c.branches[cluster], began: c.service.now(), proposed: map[string]string{}}
+		p = &pass{moved: c.branches[cluster], began: c.service.Now(), proposed: map[string]string{}}
 		c.passes[cluster] = p
 		delete(c.branches, cluster)
 	}

@@ -52,12 +52,12 @@ func (s *SignIn) clearFlow(w http.ResponseWriter) {
 }
 
 func (s *SignIn) flow(r *http.Request) (f flow, ok bool) {
-	return f, s.read(r, flowCookie, &f) && s.now().Before(f.Expires)
+	return f, s.read(r, flowCookie, &f) && s.Now().Before(f.Expires)
 }
 
 func (s *SignIn) setSession(w http.ResponseWriter, who login.Identity) error {
 	value, err := s.Seal.seal(sessionCookie, session{
-		Issuer: who.Issuer, Subject: who.Subject, Username: who.Username, Groups: who.Groups, Expires: s.now().Add(sessionLifetime),
+		Issuer: who.Issuer, Subject: who.Subject, Username: who.Username, Groups: who.Groups, Expires: s.Now().Add(sessionLifetime),
 	})
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *SignIn) clearSession(w http.ResponseWriter) {
 }
 
 func (s *SignIn) session(r *http.Request) (v session, ok bool) {
-	return v, s.read(r, sessionCookie, &v) && s.now().Before(v.Expires)
+	return v, s.read(r, sessionCookie, &v) && s.Now().Before(v.Expires)
 }
 
 func (s *SignIn) read(r *http.Request, name string, v any) bool {

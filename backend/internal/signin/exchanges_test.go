@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/oauth2"
 
@@ -112,7 +113,7 @@ func TestH7_WhoMakesUpCodesKeepsNobodyElseFromSigningIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			issuer := newGoodCodes(t)
-			s := &SignIn{Issuer: issuer, ClientID: "web", PublicURL: "https://gitbind.example.com", Seal: seal(t), Exchanges: NewExchanges(), Log: slog.New(slog.DiscardHandler)}
+			s := &SignIn{Issuer: issuer, ClientID: "web", PublicURL: "https://gitbind.example.com", Seal: seal(t), Exchanges: NewExchanges(), Log: slog.New(slog.DiscardHandler), Now: time.Now}
 			h := http.NewServeMux()
 			s.Mount(h)
 			flow, callback := c.stranger(0).begin(t, h)

@@ -67,8 +67,7 @@ type SignIn struct {
 	// Exchanges bounds how often the issuer is asked to take a code. It is made by
 	// NewExchanges; nil means no bound.
 	Exchanges *Exchanges
-	// Now is for tests; nil means time.Now.
-	Now func() time.Time
+	Now       func() time.Time
 }
 
 // Mount adds the routes:
@@ -103,7 +102,7 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
 	}
 	f := flow{
 		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
-		Then: local(r.URL.Query().Get("then")), Expires: s.now().Add(flowLifetime),
+		Then: local(r.URL.Query().Get("then")), Expires: s.Now().Add(flowLifetime),
 	}
 	if err := s.setFlow(w, f); err != nil {
 		s.refuse(w, r, err)
@@ -213,11 +212,4 @@ func shorten(s string) string {
 		s = strings.ToValidUTF8(s[:longest], "") + "…"
 	}
 	return s
-}
-
-func (s *SignIn) now() time.Time {
-	if s.Now != nil {
-		return s.Now()
-	}
-	return time.Now()
 }

@@ -437,7 +437,7 @@ func TestAnotherMakeOfProvider(t *testing.T) {
 
 func TestCookies(t *testing.T) {
 	for public, prefix := range map[string]string{"https://gitbind.example.com": "__Host-", "http://localhost:8080": ""} {
-		s := &SignIn{PublicURL: public, Seal: seal(t)}
+		s := &SignIn{PublicURL: public, Seal: seal(t), Now: time.Now}
 		w := httptest.NewRecorder()
 		if err := s.setSession(w, login.Identity{Issuer: "i", Subject: "s", Username: "u"}); err != nil {
 			t.Fatal(err)
@@ -463,7 +463,7 @@ func TestCookies(t *testing.T) {
 }
 
 func TestASessionThatIsTooLargeIsSaid(t *testing.T) {
-	s := &SignIn{PublicURL: "https://gitbind.example.com", Seal: seal(t)}
+	s := &SignIn{PublicURL: "https://gitbind.example.com", Seal: seal(t), Now: time.Now}
 	w := httptest.NewRecorder()
 	err := s.setSession(w, login.Identity{Username: "u", Groups: strings.Split(strings.Repeat("a-group-with-a-name,", 300), ",")})
 	if err == nil || !strings.Contains(err.Error(), "301 groups") || len(w.Result().Cookies()) != 0 {

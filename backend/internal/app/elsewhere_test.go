@@ -307,6 +307,6 @@ func onGitLab(t *testing.T, f *gitlab.Fake) func(*options) {
 	file := filepath.Join(t.TempDir(), "token")
 	write(t, file, f.Person("gitbind", gitlab.Maintainer, "api"))
 	return func(o *options) {
-		o.remote.gitlab = gitlabOptions{url: f.Server.URL, group: f.Group, tokenFile: file, approvals: 1}
+		o.remote.gitlab = gitlabOptions{tokenOptions: tokenOptions{url: f.Server.URL, tokenFile: file, approvals: 1}, group: f.Group}
 	}
 }

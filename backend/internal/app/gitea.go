@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -13,8 +12,8 @@ import (
 
 // giteaOptions are the flags about a Gitea or Forgejo that has the repositories.
 type giteaOptions struct {
-	url, organization, tokenFile string
-	approvals                    int
+	tokenOptions
+	organization string
 }
 
 func (o *giteaOptions) addFlags(f *pflag.FlagSet) {
@@ -25,24 +24,12 @@ func (o *giteaOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *giteaOptions) check() error {
-	var errs []error
-	o.url = strings.TrimSuffix(o.url, "/")
-	errs = append(errs, checkHostURL("--gitea-url", o.url))
-	if o.tokenFile == "" {
-		errs = append(errs, errors.New("--gitea-token-file is required with --gitea-url"))
-	} else if _, err := o.token(); err != nil {
-		errs = append(errs, fmt.Errorf("--gitea-token-file: %w", err))
-	}
+	errs := []error{o.tokenOptions.check("--gitea-")}
 	if o.organization == "" || url.PathEscape(o.organization) != o.organization {
 		errs = append(errs, fmt.Errorf("--gitea-organization %q cannot be the name of one", o.organization))
 	}
-	if o.approvals < 0 {
-		errs = append(errs, errors.New("--gitea-approvals must not be negative"))
-	}
 	return errors.Join(errs...)
 }
-
-func (o *giteaOptions) token() (string, error) { return readToken(o.tokenFile) }
 
 func (o *giteaOptions) host(c hostConfig) *gitea.Host {
 	return gitea.New(gitea.Config{URL: o.url, Organization: o.organization, Token: o.token, Hooks: c.hooks, Approvals: o.approvals, Observer: c.observer})

@@ -14,8 +14,8 @@ import (
 
 // gitlabOptions are the flags about a GitLab that has the repositories.
 type gitlabOptions struct {
-	url, group, tokenFile string
-	approvals             int
+	tokenOptions
+	group string
 }
 
 func (o *gitlabOptions) addFlags(f *pflag.FlagSet) {
@@ -26,27 +26,15 @@ func (o *gitlabOptions) addFlags(f *pflag.FlagSet) {
 }
 
 func (o *gitlabOptions) check() error {
-	var errs []error
-	o.url = strings.TrimSuffix(o.url, "/")
-	errs = append(errs, checkHostURL("--gitlab-url", o.url))
-	if o.tokenFile == "" {
-		errs = append(errs, errors.New("--gitlab-token-file is required with --gitlab-url"))
-	} else if _, err := o.token(); err != nil {
-		errs = append(errs, fmt.Errorf("--gitlab-token-file: %w", err))
-	}
+	errs := []error{o.tokenOptions.check("--gitlab-")}
 	cannot := func(name string) bool {
 		return name == "" || name == "." || name == ".." || url.PathEscape(name) != name
 	}
 	if slices.ContainsFunc(strings.Split(o.group, "/"), cannot) {
 		errs = append(errs, fmt.Errorf("--gitlab-group %q cannot be the path of one: want one like company/services", o.group))
 	}
-	if o.approvals < 0 {
-		errs = append(errs, errors.New("--gitlab-approvals must not be negative"))
-	}
 	return errors.Join(errs...)
 }
-
-func (o *gitlabOptions) token() (string, error) { return readToken(o.tokenFile) }
 
 func (o *gitlabOptions) host(c hostConfig) *gitlab.Host {
 	return gitlab.New(gitlab.Config{URL: o.url, Group: o.group, Token: o.token, Hooks: c.hooks, Approvals: o.approvals, Observer: c.observer, Log: c.log})

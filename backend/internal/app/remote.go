@@ -124,15 +124,36 @@ func checkHostURL(flag, value string) error {
 	return nil
 }
 
-// readToken reads a token, and nothing else, of a file.
-func readToken(file string) (string, error) {
-	data, err := os.ReadFile(file)
+// tokenOptions are the flags about a host that is asked with the token of an account.
+type tokenOptions struct {
+	url, tokenFile string
+	approvals      int
+}
+
+// check takes what the flags begin with, for example "--gitea-".
+func (o *tokenOptions) check(flag string) error {
+	o.url = strings.TrimSuffix(o.url, "/")
+	errs := []error{checkHostURL(flag+"url", o.url)}
+	if o.tokenFile == "" {
+		errs = append(errs, fmt.Errorf("%stoken-file is required with %surl", flag, flag))
+	} else if _, err := o.token(); err != nil {
+		errs = append(errs, fmt.Errorf("%stoken-file: %w", flag, err))
+	}
+	if o.approvals < 0 {
+		errs = append(errs, fmt.Errorf("%sapprovals must not be negative", flag))
+	}
+	return errors.Join(errs...)
+}
+
+// token reads a token, and nothing else, of the file.
+func (o *tokenOptions) token() (string, error) {
+	data, err := os.ReadFile(o.tokenFile)
 	if err != nil {
 		return "", err
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", fmt.Errorf("%s has no token, or more than one", file)
+		return "", fmt.Errorf("%s has no token, or more than one", o.tokenFile)
 	}
 	return token, nil
 }

@@ -137,7 +137,7 @@ func testSSH(w *world, apis apis) {
 		"repository":      map[string]any{"url": "ssh://git@" + host.Address + "/" + filepath.Base(dir)},
 		"tenantNamespace": v1alpha1.TenantNamespace(t.id), "conditions": yes(v1alpha1.ConditionReady),
 	})
-	t.wantSynced("CredentialMissing")
+	t.wantSynced("SecretMissing")
 	give := func(privateKey, knownHosts []byte) {
 		var secret corev1.Secret
 		w.must(w.admin.Get(w.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(t.id), Name: v1alpha1.BridgeSecret}, &secret))

@@ -20,7 +20,7 @@ func explain(err error) Condition {
 		v := tooLarge(limit)
 		return Condition{"False", string(v.Reason), v.Message}
 	case errors.Is(err, ErrNoCredential):
-		return Condition{"False", "CredentialMissing", "the Secret gitbind-bridge with username and password, or for SSH with ssh-privatekey and known_hosts, is missing in the tenant namespace"}
+		return Condition{"False", "SecretMissing", "the Secret gitbind-bridge with username and password, or for SSH with ssh-privatekey and known_hosts, is missing in the tenant namespace"}
 	case errors.As(err, &ssh):
 		reason := map[error]string{store.ErrHostKey: "HostKeyRefused", store.ErrUnauthorized: "CredentialRefused", store.ErrRepositoryNotFound: "RepositoryNotFound"}[ssh.Kind]
 		return Condition{"False", reason, "the repository cannot be opened over SSH with the Secret gitbind-bridge, which is read again at each try: " + ssh.Reason}
@@ -31,7 +31,7 @@ func explain(err error) Condition {
 	case errors.Is(err, store.ErrObjectFormat):
 		return Condition{"False", "RepositoryUnusable", "the repository names its objects by SHA-256, and only SHA-1 is supported: make one with git init --object-format=sha1, and push to that"}
 	case errors.Is(err, store.ErrRejected):
-		return Condition{"False", "PushRefused", "the Git host refuses what the bridge pushes: " + rejection(err)}
+		return Condition{"False", "PushRejected", "the Git host refuses what the bridge pushes: " + rejection(err)}
 	case errors.As(err, &notTaken):
 		return Condition{"False", "PushNotTaken", "the Git host cannot store what the bridge pushes: " + notTaken.Reason}
 	}

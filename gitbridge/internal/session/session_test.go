@@ -674,7 +674,7 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 	}{
 		{fmt.Errorf("fetch: %w", store.ErrUnauthorized), "CredentialRefused"},
 		{fmt.Errorf("fetch: %w", store.ErrRepositoryNotFound), "RepositoryNotFound"},
-		{fmt.Errorf("get credential: %w", session.ErrNoCredential), "CredentialMissing"},
+		{fmt.Errorf("get credential: %w", session.ErrNoCredential), "SecretMissing"},
 		{errors.New("read tcp 127.0.0.1:4711->127.0.0.1:8080: connection reset"), "RepositoryUnreachable"},
 	} {
 		t.Run(test.reason, func(t *testing.T) {

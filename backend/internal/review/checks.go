@@ -389,52 +389,84 @@ func (c *Checks) show(cluster string, now map[string]told) {
 // word on it is awaited.
 func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) githost.Check {
 	check := githost.Check{Commit: c.Head, Branch: c.Branch}
-	says := func(ok bool, format string, args ...any) githost.Check {
-		check.OK, check.Words = ok, cut(fmt.Sprintf(format, args...), githost.MaxWords)
-		return check
+	t := tallyOf(files)
+	words := cmp.Or(unfit(c), t.refusals())
+	if words == "" {
+		check.OK, check.Pending = !pending, pending
+		words = t.effect(c, pending) + t.waiting()
 	}
+	check.Words = cut(words, githost.MaxWords)
+	return check
+}
+
+// unfit is why a change cannot be merged as it is, whatever is in its files; "" where it can.
+func unfit(c *githost.Change) string {
 	switch {
 	case c.Unrelated:
-		return says(false, "It has no commit in common with main: begin it again on top of main")
+		return "It has no commit in common with main: begin it again on top of main"
 	case len(c.Conflicts) > 0:
-		return says(false, "Main has changed the same lines meanwhile: merge main into it")
+		return "Main has changed the same lines meanwhile: merge main into it"
 	case c.More:
-		return says(false, "It changes more than %d files, or one with a path of more than %d bytes: propose it in parts", githost.MaxChangedFiles, githost.MaxPath)
+		return fmt.Sprintf("It changes more than %d files, or one with a path of more than %d bytes: propose it in parts", githost.MaxChangedFiles, githost.MaxPath)
 	}
-	var problems []string
-	var waits []restapi.ChangedFile
-	untried := 0
-	var unbindings []restapi.ChangedFile
-	services := map[restapi.Action]int{}
+	return ""
+}
+
+// tally sums up the files of a change.
+type tally struct {
+	// problems are the words on files that would be refused.
+	problems []string
+	// waits are the claims that would wait, unbindings the requests that take an API away.
+	waits, unbindings []restapi.ChangedFile
+	// untried are the files that the control plane has not tried.
+	untried int
+	// services counts those that are made, changed and deleted.
+	services map[restapi.Action]int
+}
+
+func tallyOf(files []restapi.ChangedFile) tally {
+	t := tally{services: map[restapi.Action]int{}}
 	for _, f := range files {
 		switch {
 		case f.Problem != "" && f.Name != "":
-			problems = append(problems, f.Namespace+"/"+f.Name+" would be refused: "+f.Problem)
+			t.problems = append(t.problems, f.Namespace+"/"+f.Name+" would be refused: "+f.Problem)
 		case f.Problem != "":
-			problems = append(problems, f.Path+" would be refused: "+f.Problem)
+			t.problems = append(t.problems, f.Path+" would be refused: "+f.Problem)
 		case f.Name != "":
-			services[f.Action]++
+			t.services[f.Action]++
 		}
 		if f.Unbinding != "" {
-			unbindings = append(unbindings, f)
+			t.unbindings = append(t.unbindings, f)
 		}
 		if f.Waits != "" {
-			waits = append(waits, f)
+			t.waits = append(t.waits, f)
 		}
 		if f.Untried != "" {
-			untried++
+			t.untried++
 		}
 	}
-	switch {
-	case len(problems) > 1:
-		return says(false, "%d files would be refused, such as %s", len(problems), problems[0])
-	case len(problems) == 1:
-		return says(false, "%s", problems[0])
+	// The gravest comes last here and first in the line, as what is longer than that is cut.
+	slices.SortStableFunc(t.unbindings, func(a, b restapi.ChangedFile) int { return cmp.Compare(gravity(b.Unbinding), gravity(a.Unbinding)) })
+	return t
+}
+
+func (t tally) refusals() string {
+	switch n := len(t.problems); n {
+	case 0:
+		return ""
+	case 1:
+		return t.problems[0]
+	default:
+		return fmt.Sprintf("%d files would be refused, such as %s", n, t.problems[0])
 	}
+}
+
+// effect is what a merge does.
+func (t tally) effect(c *githost.Change, pending bool) string {
 	var words []string
 	all := 0
 	for _, action := range []restapi.Action{restapi.ActionCreate, restapi.ActionUpdate, restapi.ActionDelete} {
-		if n := services[action]; n > 0 {
+		if n := t.services[action]; n > 0 {
 			words = append(words, fmt.Sprintf("%s %d", does[action], n))
 			all += n
 		}
@@ -445,13 +477,10 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 		effect = fmt.Sprintf("It %s service", words[0])
 	case all > 1:
 		effect = fmt.Sprintf("It %s services", strings.Join(words, ", "))
-	}
-	if len(unbindings) > 0 && all == 0 {
+	case len(t.unbindings) > 0:
 		effect = ""
 	}
-	// The gravest comes first, as what is longer than the line is cut.
-	slices.SortStableFunc(unbindings, func(a, b restapi.ChangedFile) int { return cmp.Compare(gravity(b.Unbinding), gravity(a.Unbinding)) })
-	for _, f := range unbindings {
+	for _, f := range t.unbindings {
 		effect = strings.TrimSuffix(f.Path+": "+f.Unbinding+". "+effect, ". ")
 	}
 	// The host lets anybody who may approve at all approve that.
@@ -464,18 +493,23 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 	switch {
 	case pending:
 		effect += ", being tried on the control plane"
-		check.Pending = true
-	case untried > 0 && untried == all:
+	case t.untried > 0 && t.untried == all:
 		effect += ", not tried on the control plane"
-	case untried > 0:
-		effect += fmt.Sprintf(", %d of them not tried on the control plane", untried)
+	case t.untried > 0:
+		effect += fmt.Sprintf(", %d of them not tried on the control plane", t.untried)
 	}
-	// That is no reason against a merge: the bridge does it when there is room.
-	switch {
-	case len(waits) > 1:
-		return says(!pending, "%s, but %d would wait, such as %s/%s: %s", effect, len(waits), waits[0].Namespace, waits[0].Name, waits[0].Waits)
-	case len(waits) == 1:
-		return says(!pending, "%s, but %s/%s would wait: %s", effect, waits[0].Namespace, waits[0].Name, waits[0].Waits)
+	return effect
+}
+
+// waiting says which claims the bridge would let wait until there is room. That is no reason
+// against a merge.
+func (t tally) waiting() string {
+	switch n := len(t.waits); n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(", but %s/%s would wait: %s", t.waits[0].Namespace, t.waits[0].Name, t.waits[0].Waits)
+	default:
+		return fmt.Sprintf(", but %d would wait, such as %s/%s: %s", n, t.waits[0].Namespace, t.waits[0].Name, t.waits[0].Waits)
 	}
-	return says(!pending, "%s", effect)
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -31,12 +31,12 @@ func Fields(before, after *contract.Claim) (out []Change, more int) {
 	was, is := values(before), values(after)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if is[name] != was[name] {
-			out = append(out, Change{Field: name, Before: Cut(was[name], MaxValue), After: Cut(is[name], MaxValue)})
+			out = append(out, Change{Field: name, Before: brief.Cut(was[name], MaxValue), After: brief.Cut(is[name], MaxValue)})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(is)) {
 		if _, ok := was[name]; !ok {
-			out = append(out, Change{Field: name, After: Cut(is[name], MaxValue)})
+			out = append(out, Change{Field: name, After: brief.Cut(is[name], MaxValue)})
 		}
 	}
 	if more = max(len(out)-MaxFields, 0); more > 0 {
@@ -99,12 +99,4 @@ func flatten(at string, v any, out map[string]string) {
 		text = []byte(fmt.Sprint(v))
 	}
 	out[at] = string(text)
-}
-
-// Cut shortens a text to so many characters, of which the last then says so.
-func Cut(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
 }

@@ -4,19 +4,17 @@ package events
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+
+	"gitbind.dev/gitbridge/brief"
 )
 
 // maxNote is the longest note that an API server takes, in bytes: NoteLengthLimit in
 // pkg/apis/core/validation of Kubernetes. It refuses an Event with a longer one, and client-go
 // drops that Event.
 const maxNote = 1024
-
-// cutOff ends a note that was longer.
-const cutOff = "…"
 
 // Recorder records Events with the beginning of a note that is too long.
 type Recorder struct{ events.EventRecorder }
@@ -30,9 +28,5 @@ func shortened(note string) string {
 	if len(note) <= maxNote {
 		return note
 	}
-	end := maxNote - len(cutOff)
-	for end > 0 && !utf8.RuneStart(note[end]) {
-		end--
-	}
-	return note[:end] + cutOff
+	return brief.CutBytes(note, maxNote-len("…"))
 }

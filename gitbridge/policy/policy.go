@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/policies/evaluator"
 )
 
@@ -72,13 +73,10 @@ func Told(err error) string {
 		return err.Error()
 	}
 	var words []string
-	for _, p := range problems[:min(len(problems), maxTold)] {
+	for _, p := range problems {
 		words = append(words, p.File+": "+p.Reason)
 	}
-	if more := len(problems) - maxTold; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(words, "; ")
+	return brief.List(words, maxTold, "; ")
 }
 
 // Revision is another one for other objects, and "" for none.

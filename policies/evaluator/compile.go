@@ -13,6 +13,8 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"gitbind.dev/gitbridge/brief"
 )
 
 // Set is compiled policies with their bindings and parameters.
@@ -251,11 +253,7 @@ func (e *expressions) field(u use) string {
 
 func quoted(expression string) string {
 	const most = 80
-	s := strings.Join(strings.Fields(expression), " ")
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return "`" + s + "`"
+	return "`" + brief.Cut(brief.OneLine(expression), most) + "`"
 }
 
 // typed is an expression with the types that it may have.

@@ -16,6 +16,7 @@ import (
 	"gitbind.dev/backend/internal/clusterqueue"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -395,7 +396,7 @@ func summarize(c *githost.Change, files []restapi.ChangedFile, pending bool) git
 		check.OK, check.Pending = !pending, pending
 		words = t.effect(c, pending) + t.waiting()
 	}
-	check.Words = cut(words, githost.MaxWords)
+	check.Words = brief.Cut(words, githost.MaxWords)
 	return check
 }
 

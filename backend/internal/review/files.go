@@ -150,6 +150,3 @@ func regular(path string, data []byte) (contract.File, error) {
 	}
 	return contract.File{Path: path, Data: data}, nil
 }
-
-// cut shortens a text to so many characters, of which the last then says so.
-func cut(s string, most int) string { return claimdiff.Cut(s, most) }

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/brief"
 )
 
 const (
@@ -90,7 +91,7 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "<code>" + literal(cut(text, maxCell)) + "</code>"
+	return "<code>" + literal(brief.Cut(text, maxCell)) + "</code>"
 }
 
 // literal writes all that could mean something to Markdown, HTML or the host, such as the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -262,7 +263,7 @@ func (c *Checks) summarizeMerged(cluster string, before githost.Check, results [
 	default:
 		check.Words = fmt.Sprintf("All %d claims are as it says", len(results))
 	}
-	check.Words = cut(check.Words, githost.MaxWords)
+	check.Words = brief.Cut(check.Words, githost.MaxWords)
 	check.OK, check.Pending = len(bad) == 0, false
 	check.URL = page + "/bindings/" + of.key.Binding + "/" + of.key.Namespace + "/" + of.key.Name
 	if len(results) > 1 && len(bad) != 1 {
@@ -272,7 +273,7 @@ func (c *Checks) summarizeMerged(cluster string, before githost.Check, results [
 	fmt.Fprintf(&b, "**%s.** [Look at it](%s)\n", literal(check.Words), check.URL)
 	if len(results) > 1 {
 		for _, r := range bad[:min(len(bad), maxRows)] {
-			fmt.Fprintf(&b, "\n- %s %s", code(r.key.Namespace+"/"+r.key.Name), literal(cut(r.words, maxCell)))
+			fmt.Fprintf(&b, "\n- %s %s", code(r.key.Namespace+"/"+r.key.Name), literal(brief.Cut(r.words, maxCell)))
 		}
 		b.WriteString("\n")
 	}

@@ -24,6 +24,7 @@ import (
 
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/gitbridge/brief"
 )
 
 // The addresses, below the public URL.
@@ -207,9 +208,5 @@ func local(then string) string {
 // shorten keeps what others say to a length that a page and a log can take.
 func shorten(s string) string {
 	const longest = 300
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > longest {
-		s = strings.ToValidUTF8(s[:longest], "") + "…"
-	}
-	return s
+	return brief.CutBytes(brief.OneLine(s), longest)
 }

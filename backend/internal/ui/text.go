@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
+
+	"gitbind.dev/gitbridge/brief"
 )
 
 // visible gives a text in which everything can be seen: control characters, those
@@ -39,13 +40,7 @@ func hidden(r rune) bool {
 }
 
 // short cuts a text to so many characters, on one line.
-func short(s string, most int) string {
-	s = visible(strings.Join(strings.Fields(s), " "))
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
-}
+func short(s string, most int) string { return brief.Cut(visible(brief.OneLine(s)), most) }
 
 // ago says how long something is past.
 func ago(d time.Duration) string {

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"strings"
 
-	"gitbind.dev/gitbridge/claimdiff"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/statusbranch"
@@ -139,9 +139,9 @@ func Bounded(answer *contract.Status) *contract.Status {
 		return nil
 	}
 	out := *answer
-	out.Message = claimdiff.Cut(out.Message, maxWords)
+	out.Message = brief.Cut(out.Message, maxWords)
 	if p := answer.Problem; p != nil {
-		out.Problem = &contract.Problem{File: claimdiff.Cut(p.File, maxPath), Line: p.Line, Reason: claimdiff.Cut(p.Reason, maxWords)}
+		out.Problem = &contract.Problem{File: brief.Cut(p.File, maxPath), Line: p.Line, Reason: brief.Cut(p.Reason, maxWords)}
 	}
 	return &out
 }

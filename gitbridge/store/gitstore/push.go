@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/internal/branch"
 	"gitbind.dev/gitbridge/store/internal/object"
@@ -131,11 +132,7 @@ func readReport(r io.Reader) (report *packp.ReportStatus, words string, err erro
 		said.WriteString(refused.Text)
 	}
 	const enough = 2000
-	words = oneLine(said.String())
-	if len(words) > enough {
-		words = strings.ToValidUTF8(words[:enough], "") + "…"
-	}
-	return report, words, err
+	return report, brief.CutBytes(oneLine(said.String()), enough), err
 }
 
 // notForward is the reason for which remotes refuse to lose commits.

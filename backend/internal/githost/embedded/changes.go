@@ -23,6 +23,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 )
 
@@ -244,10 +245,7 @@ func (m *mergeConflict) Error() string { return "cannot be merged" }
 func conflicts(files []string) []string {
 	var out []string
 	for _, f := range files[:min(len(files), maxConflicts)] {
-		if len(f) > githost.MaxPath {
-			f = strings.ToValidUTF8(f[:githost.MaxPath], "") + "…"
-		}
-		out = append(out, strings.Clone(f)) // the rest of git's answer is not kept with it
+		out = append(out, strings.Clone(brief.CutBytes(f, githost.MaxPath))) // the rest of git's answer is not kept with it
 	}
 	return out
 }

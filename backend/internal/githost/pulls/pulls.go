@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"gitbind.dev/backend/internal/githost"
-	"gitbind.dev/gitbridge/claimdiff"
+	"gitbind.dev/gitbridge/brief"
 )
 
 // Pull is a pull request to main, or whatever the host calls it.
@@ -131,7 +131,7 @@ func (q Requests) Open(ctx context.Context, cluster string, p githost.Pull) erro
 	case p.Shared:
 		return nil
 	}
-	title := claimdiff.Cut(cmp.Or(strings.TrimSpace(p.Title), p.Branch), maxTitle)
+	title := brief.Cut(cmp.Or(strings.TrimSpace(p.Title), p.Branch), maxTitle)
 	return r.Create(ctx, p.Branch, title, withHead(p.Text, p.Head))
 }
 

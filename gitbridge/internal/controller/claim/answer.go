@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/gitbridge/claimdiff"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/decision"
 	"gitbind.dev/gitbridge/internal/session"
@@ -154,7 +154,7 @@ const maxSubjectPath = 200
 
 // subject is the line about an answer in the history of status.
 func subject(s *step, answer *contract.Status) string {
-	what := claimdiff.Cut(s.Path, maxSubjectPath)
+	what := brief.Cut(s.Path, maxSubjectPath)
 	if s.IsClaim {
 		what = s.Key.String()
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/internal/decision"
@@ -122,10 +123,7 @@ const maxStray = 5
 
 // strayNote tells a file's author what of it does nothing.
 func strayNote(stray []string) string {
-	if more := len(stray) - maxStray; more > 0 {
-		stray = append(stray[:maxStray:maxStray], fmt.Sprintf("and %d more", more))
-	}
-	return strayWords + strings.Join(stray, ", ") + " (spec.metadataKeys of the platform's template lists what does)"
+	return strayWords + brief.List(stray, maxStray, ", ") + " (spec.metadataKeys of the platform's template lists what does)"
 }
 
 // checkSchema says what is wrong with what becomes of a file: the file, where it says

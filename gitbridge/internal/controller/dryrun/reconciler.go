@@ -21,7 +21,7 @@ import (
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/backoff"
-	"gitbind.dev/gitbridge/claimdiff"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/status"
 )
@@ -199,9 +199,9 @@ func (r *Reconciler) end(namespace string, began time.Time, tried int) {
 
 // told is what is written of a claim, with the bytes that there is room for.
 func told(path string, t session.Trial, room *int) v1alpha1.TriedClaim {
-	out := v1alpha1.TriedClaim{Path: path, Refused: claimdiff.Cut(t.Refused, maxWords), Untried: claimdiff.Cut(t.Untried, maxWords), Transient: t.Transient, MoreFields: t.More}
+	out := v1alpha1.TriedClaim{Path: path, Refused: brief.Cut(t.Refused, maxWords), Untried: brief.Cut(t.Untried, maxWords), Transient: t.Transient, MoreFields: t.More}
 	if *room -= v1alpha1.EncodedSize(out.Refused) + v1alpha1.EncodedSize(out.Untried); *room < 0 {
-		out.Refused, out.Untried = claimdiff.Cut(t.Refused, fewWords), claimdiff.Cut(t.Untried, fewWords)
+		out.Refused, out.Untried = brief.Cut(t.Refused, fewWords), brief.Cut(t.Untried, fewWords)
 	}
 	for i, f := range t.Fields {
 		if *room -= v1alpha1.EncodedSize(f.Field) + v1alpha1.EncodedSize(f.Before) + v1alpha1.EncodedSize(f.After); *room < 0 {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -172,17 +173,13 @@ func messageOf(u *unstructured.Unstructured, s appcluster.ClaimStatus, wide bool
 		// A status of another shape says nothing.
 		status, _ := u.Object["status"].(map[string]any)
 		if words := output.Line(contract.WaitsFor(status, contract.DefaultReadyCondition)); words != "" {
-			return shorten(words, wide)
+			if wide {
+				return words
+			}
+			return brief.Cut(words, maxWords)
 		}
 	}
 	return output.Line(s.Message)
-}
-
-func shorten(text string, wide bool) string {
-	if all := []rune(text); !wide && len(all) > maxWords {
-		return string(all[:maxWords-1]) + "…"
-	}
-	return text
 }
 
 // offerNames are what people call the bound APIs, by the names of the bindings.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
@@ -16,6 +15,7 @@ import (
 
 	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/compatibility"
@@ -225,7 +225,7 @@ func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextension
 	}
 	return same, schemaIs(metav1.ConditionFalse, "BreakingChange", fmt.Sprintf(
 		"Held: the control plane has published a definition of this API with which claims may be invalid, or mean another thing: %s. It is not installed until there are no claims, or a person approves it: kubectl annotate apiservicebinding %s %s=%s --overwrite",
-		shorten(breaks), l.binding.Name, v1alpha1.ApproveSchemaAnnotation, hash)), nil
+		brief.List(breaks, maxBreaks, "; "), l.binding.Name, v1alpha1.ApproveSchemaAnnotation, hash)), nil
 }
 
 func schemaIs(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
@@ -234,13 +234,6 @@ func schemaIs(status metav1.ConditionStatus, reason, message string) *metav1.Con
 
 // maxBreaks is how many breaks are named.
 const maxBreaks = 10
-
-func shorten(breaks []string) string {
-	if more := len(breaks) - maxBreaks; more > 0 {
-		breaks = append(breaks[:maxBreaks:maxBreaks], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(breaks, "; ")
-}
 
 // stored are the versions in which objects may be stored and which are offered no
 // more: the API server refuses to lose them. Nobody can use them.

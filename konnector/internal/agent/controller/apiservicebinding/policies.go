@@ -24,6 +24,7 @@ import (
 
 	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	offered "gitbind.dev/gitbridge/policy"
 	"gitbind.dev/policies/bound"
@@ -106,7 +107,7 @@ func (r *Reconciler) installEach(ctx context.Context, b *v1alpha1.APIServiceBind
 func (i installation) condition() *metav1.Condition {
 	message := "This cluster's API server judges claims by " + cmp.Or(strings.Join(i.names, ", "), "none of the offer's policies") + "."
 	if len(i.left) > 0 {
-		message += " Not by these: " + shorten(i.left) + "."
+		message += " Not by these: " + brief.List(i.left, maxBreaks, "; ") + "."
 	}
 	if len(i.kept) > 0 {
 		message += " It does so by a policy that the offer has no more, and that could not be removed: " + strings.Join(i.kept, ", ") + "."
@@ -142,10 +143,7 @@ func told(ctx context.Context, err error) string {
 const maxJudged = 2000
 
 func judgedBy(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
-	if len(message) > maxJudged {
-		message = strings.ToValidUTF8(message[:maxJudged], "") + " …"
-	}
-	return &metav1.Condition{Type: v1alpha1.ConditionPolicies, Status: status, Reason: reason, Message: message}
+	return &metav1.Condition{Type: v1alpha1.ConditionPolicies, Status: status, Reason: reason, Message: brief.CutBytes(message, maxJudged)}
 }
 
 // installPolicy installs one policy, or says why not.

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/status"
 	"gitbind.dev/gitbridge/store"
@@ -96,13 +97,7 @@ func (r *Reconciler) letGoOfAll(ctx context.Context, l *look) (ctrl.Result, erro
 const maxListed = 2000
 
 // listed are the first of some objects, with what is said of each.
-func listed(all []string) string {
-	words := strings.Join(named(all), "; ")
-	if len(words) > maxListed {
-		words = strings.ToValidUTF8(words[:maxListed], "") + " …"
-	}
-	return words
-}
+func listed(all []string) string { return brief.CutBytes(brief.List(all, maxNamed, "; "), maxListed) }
 
 // refusals names the objects that were refused, "" for none.
 func (l *look) refusals() string {
@@ -183,7 +178,7 @@ func (l *look) waitsFor() notReady {
 		return notReady{reason: "LettingGo", retry: wait, message: "This binding is being deleted, its claims are let go of, and services stay." + l.tooLate()}
 	case l.action == request.AwaitClaims:
 		return notReady{reason: "ClaimsNotOnMain", retry: min(wait, unsavedWait), message: fmt.Sprintf(
-			"This binding is being deleted, and services stay as main says: but main does not say what these claims say, which would be lost: %s. See what keeps them (kubectl gitbind get claims), and decide on it (kubectl gitbind resolve) or delete them. Nothing is let go of until then.%s", strings.Join(named(l.unsaved), ", "), l.tooLate())}
+			"This binding is being deleted, and services stay as main says: but main does not say what these claims say, which would be lost: %s. See what keeps them (kubectl gitbind get claims), and decide on it (kubectl gitbind resolve) or delete them. Nothing is let go of until then.%s", brief.List(l.unsaved, maxNamed, ", "), l.tooLate())}
 	case l.action == request.AwaitAnswer:
 		words := ""
 		if l.answered && l.answer.Message != "" {

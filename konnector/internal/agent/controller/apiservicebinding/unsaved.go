@@ -61,10 +61,3 @@ func saved(u *unstructured.Unstructured, file store.Entry, there bool, keys cont
 
 // maxNamed is how many objects a message names.
 const maxNamed = 5
-
-func named(all []string) []string {
-	if more := len(all) - maxNamed; more > 0 {
-		return append(all[:maxNamed:maxNamed], fmt.Sprintf("and %d more", more))
-	}
-	return all
-}

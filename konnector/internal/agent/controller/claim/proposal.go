@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/agent/decision"
@@ -81,7 +81,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 		return nil
 	}
 	f.OnRejection = api.OnRejection
-	f.Emergency = oneLine(l.object.GetAnnotations()[v1alpha1.EmergencyAnnotation], maxEmergency)
+	f.Emergency = brief.Cut(brief.OneLine(l.object.GetAnnotations()[v1alpha1.EmergencyAnnotation]), maxEmergency)
 	if f.Review = api.Review; !f.Review {
 		namespace := &metav1.PartialObjectMetadata{}
 		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -116,12 +116,6 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 		}
 	}
 	return nil
-}
-
-// oneLine is a text on one line, of at most so many characters.
-func oneLine(s string, most int) string {
-	line := []rune(strings.Join(strings.Fields(s), " "))
-	return string(line[:min(len(line), most)])
 }
 
 // askVerdict finds out what became of what was proposed.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gitbind.dev/gitbridge/brief"
 )
 
 // maxTroubles is how many troubles of a claim are told of at once.
@@ -29,9 +31,5 @@ func sumTroubles(all []trouble) (reason, message string) {
 	return all[0].reason, strings.Join(words, " ")
 }
 
-func shortened(names []string) string {
-	if more := len(names) - 10; more > 0 {
-		names = append(names[:10:10], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
-}
+// shortened names the first of some objects.
+func shortened(names []string) string { return brief.List(names, 10, ", ") }

@@ -1,11 +1,12 @@
 package embedded
 
-import (
-	"strings"
-)
+import "gitbind.dev/gitbridge/brief"
 
 // maxSideBand is the most that one packet of side-band-64k carries.
 const maxSideBand = 65515
+
+// maxReason bounds the reason against a ref, in bytes.
+const maxReason = 1000
 
 // okPush is the answer to a push that was taken.
 func okPush(req *pushRequest) []byte {
@@ -38,7 +39,7 @@ func pushReport(req *pushRequest, unpack, words string, reasons []string) []byte
 		for i, c := range req.Commands {
 			line := "ok " + c.Ref
 			if reasons != nil {
-				line = "ng " + c.Ref + " " + oneLine(reasons[i])
+				line = "ng " + c.Ref + " " + brief.CutBytes(brief.OneLine(reasons[i]), maxReason)
 			}
 			report = appendPkt(report, line+"\n")
 		}
@@ -63,13 +64,4 @@ func appendBand(out []byte, band byte, data []byte) []byte {
 		data = data[n:]
 	}
 	return out
-}
-
-// oneLine makes s fit a line of the report.
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > 1000 {
-		s = s[:1000] + "…"
-	}
-	return s
 }

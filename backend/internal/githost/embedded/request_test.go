@@ -186,3 +186,12 @@ func TestRefusedPushIsWhatGitReads(t *testing.T) {
 		t.Errorf("got %q, want %q", got, banded)
 	}
 }
+
+func TestALongReasonOfARefusedPushIsCutBetweenCharacters(t *testing.T) {
+	t.Parallel()
+	req := &pushRequest{Commands: []command{{Ref: mainRef}}, ReportStatus: true}
+	got, want := string(refusedPush(req, "", []string{"x" + strings.Repeat("ü", 500)})), "ng "+mainRef+" x"+strings.Repeat("ü", 499)+"…\n"
+	if !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"gitbind.dev/gitbridge/brief"
 )
 
 // maxCommands bounds the refs of one push. A person who pushes all of a large
@@ -154,9 +156,4 @@ func parseHash(s string) (plumbing.Hash, error) {
 }
 
 // abbreviate keeps what a client sent from filling logs and messages.
-func abbreviate(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
-}
+func abbreviate(s string) string { return brief.CutBytes(s, 80) }

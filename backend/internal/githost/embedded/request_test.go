@@ -136,6 +136,8 @@ func TestParsePushRequestQuotesTheFirst80BytesOfWhatItRefuses(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{strings.Repeat("x", 80), `"` + strings.Repeat("x", 80) + `" is no ref update`},
 		{strings.Repeat("x", 81), `"` + strings.Repeat("x", 80) + `…" is no ref update`},
+		{"x" + strings.Repeat("ü", 40), `"x` + strings.Repeat("ü", 39) + `…" is no ref update`},
+		{"\xff" + strings.Repeat("x", 80), `"\xff` + strings.Repeat("x", 79) + `…" is no ref update`},
 		{ones + " " + twos + " " + strings.Repeat("x", 80) + "..", `"` + strings.Repeat("x", 80) + `…" is no ref name`},
 	} {
 		if _, err := parsePushRequest(strings.NewReader(pkts(c.in))); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -64,7 +64,8 @@ func values(c *contract.Claim) map[string]string {
 	return out
 }
 
-// step is a field's name as jsonpath has it.
+// step is a field's name as jsonpath has it: quoted, as no two fields may have one name, and as
+// the backend compares names with those that a bridge has written.
 func step(key string) string {
 	if strings.ContainsAny(key, "./[]'\"") || key == "" {
 		return "[" + strconv.Quote(key) + "]"

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"gitbind.dev/gitbridge/contract"
+	"gitbind.dev/konnector/internal/agent/merge"
 )
 
 // Difference is a field of an object that is not as in another version of it.
@@ -68,20 +68,10 @@ func (d Difference) InSpec() bool { return d.path[0] == "spec" }
 
 // Name is the field as people know it, for example "spec.plan".
 func (d Difference) Name() string {
-	var name strings.Builder
-	for i, key := range d.path {
-		switch {
-		case i == 0 && key != "spec":
-			name.WriteString("metadata." + key)
-		case i == 0:
-			name.WriteString(key)
-		case strings.ContainsAny(key, "./"):
-			name.WriteString("[" + key + "]")
-		default:
-			name.WriteString("." + key)
-		}
+	if d.InSpec() {
+		return merge.FieldPath("spec", d.path[1:]...)
 	}
-	return name.String()
+	return merge.FieldPath("metadata", d.path...)
 }
 
 // WithWritten is a base that has these fields as the object has them, though its file

@@ -35,7 +35,7 @@ func TestDifferencesNameFieldsAndWriters(t *testing.T) {
 	from := claimOf(map[string]string{"app.kubernetes.io/part-of": "shop"}, map[string]any{
 		"plan": "small", "gone": "x", "same": int64(1), "list": []any{"a"}, "parameters": map[string]any{"connections": int64(1)},
 	})
-	live := claimOf(map[string]string{"app.kubernetes.io/part-of": "stock", "team": "a"}, map[string]any{
+	live := claimOf(map[string]string{"app.kubernetes.io/part-of": "stock", "team": "a", "8080": "web"}, map[string]any{
 		"plan": "big", "same": int64(1), "list": []any{"b"}, "parameters": map[string]any{"connections": int64(2), "stamp": "1"}, "whole": map[string]any{"a": "b"},
 	})
 	object := managed(map[string]string{
@@ -52,7 +52,7 @@ func TestDifferencesNameFieldsAndWriters(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		"metadata.labels[app.kubernetes.io/part-of]": nil, "metadata.labels.team": {"kubectl", "konnector"},
+		"metadata.labels[8080]": nil, "metadata.labels[app.kubernetes.io/part-of]": nil, "metadata.labels.team": {"kubectl", "konnector"},
 		"spec.gone": nil, "spec.list": {"kubectl"}, "spec.plan": {"kubectl"},
 		"spec.parameters.connections": {"kubectl"}, "spec.parameters.stamp": nil, "spec.whole": {"konnector"},
 	}

@@ -33,7 +33,7 @@ func (c *changes) compare(path string, s *structural.Structural, from, to field)
 	}
 	if a, b, ok := objectsOf(s, from, to); ok {
 		for _, key := range keysOf(a, b) {
-			c.compare(path+step(key), child(s, key), at(a, key), at(b, key))
+			c.compare(FieldPath(path, key), child(s, key), at(a, key), at(b, key))
 		}
 		return
 	}

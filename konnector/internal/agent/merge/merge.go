@@ -6,7 +6,6 @@
 package merge
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -94,7 +93,7 @@ func (m *merger) objects(path string, s *structural.Structural, base, cluster, g
 	}
 	out := map[string]any{}
 	for _, key := range keysOf(b, c, g) {
-		merged := m.merge(path+step(key), child(s, key), at(b, key), at(c, key), at(g, key))
+		merged := m.merge(FieldPath(path, key), child(s, key), at(b, key), at(c, key), at(g, key))
 		if merged.there {
 			out[key] = merged.value
 		}
@@ -138,12 +137,17 @@ func child(s *structural.Structural, key string) *structural.Structural {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// step is a key as the API server writes it in paths.
-func step(key string) string {
-	if plainKey.MatchString(key) {
-		return "." + key
+// FieldPath is the path of a field below another one, as the API server writes it. The base keeps
+// hashes of such paths: another spelling would have what was counted of a field forgotten.
+func FieldPath(path string, keys ...string) string {
+	for _, key := range keys {
+		if plainKey.MatchString(key) {
+			path += "." + key
+		} else {
+			path += "[" + key + "]"
+		}
 	}
-	return fmt.Sprintf("[%s]", key)
+	return path
 }
 
 func tree(m map[string]string) map[string]any {

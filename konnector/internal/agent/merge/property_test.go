@@ -172,7 +172,7 @@ func leaves(s *structural.Structural, c *contract.Claim) []Change {
 	walk = func(path string, s *structural.Structural, f field) {
 		if o, ok := f.object(); ok && !isAtomicObject(s) {
 			for _, k := range keysOf(o) {
-				walk(path+step(k), child(s, k), at(o, k))
+				walk(FieldPath(path, k), child(s, k), at(o, k))
 			}
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/controlplane"
@@ -62,6 +63,8 @@ type Command struct {
 	Check func() error
 	// Trouble is the exit code of each error; 0 for that of all commands.
 	Trouble int
+	// MayBeEmpty names the flags that mean something when they are empty.
+	MayBeEmpty []string
 
 	env    Env
 	call   *Call
@@ -233,6 +236,9 @@ func (c *Command) read(args []string) (err error) {
 	if c.names != nil {
 		*c.names = args
 	}
+	if err := c.refuseEmpty(args); err != nil {
+		return err
+	}
 	for _, check := range c.checks {
 		if err := check(); err != nil {
 			return err
@@ -251,6 +257,24 @@ func (c *Command) read(args []string) (err error) {
 	if c.signin != nil {
 		c.call.How, err = c.signin.How(c.InOrStdin())
 	}
+	return err
+}
+
+// refuseEmpty refuses empty flags, kubectl's own as well, and arguments: each is a variable that
+// is not set, and does not mean all, nor what is meant without it.
+func (c *Command) refuseEmpty(args []string) (err error) {
+	if slices.Contains(args, "") {
+		return usage.Errorf("an argument is empty: give it a value, or leave it out")
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.String() == ""
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			empty = len(list.GetSlice()) == 0 || slices.Contains(list.GetSlice(), "")
+		}
+		if empty && !slices.Contains(c.MayBeEmpty, f.Name) {
+			err = usage.Errorf("--%s is empty: give it a value, or leave it out", f.Name)
+		}
+	})
 	return err
 }
 

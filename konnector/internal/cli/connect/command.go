@@ -80,6 +80,7 @@ Of two live copies of one cluster, as when an etcd snapshot was started beside i
 	fs.BoolVar(&in.Install.NoDeployment, "no-deployment", false, "do not run the konnector in this cluster: it runs elsewhere, with the rights of its ServiceAccount")
 	fs.StringVar(&in.Install.Image, "image", "", "the konnector's image (default: that of this version)")
 	fs.StringVar(&in.Install.Registry, "image-registry", version.Registry(), "registry that has the image of this version, with its folder: a mirror, for example; an image that runs stays from where it is")
+	c.MayBeEmpty = []string{"image-registry"}
 	c.CAFile(&in.CABundle, "trust the certificates in this PEM file, beside the system's, for backend, issuer and repository: more than one authority's, one after the other")
 	fs.BoolVar(&in.DryRun, "dry-run", false, "show what would be done, and change nothing, neither here nor in the control plane")
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether this is the right cluster")

@@ -117,6 +117,7 @@ As JSON and YAML it is a List of the objects.`,
 // selector adds -l, and refuses what cannot be together with it or with names.
 func selector(c *command.Command, in *Input) {
 	text := c.Flags().StringP("selector", "l", "", "only those with these labels, for example team=a")
+	c.MayBeEmpty = []string{"selector"}
 	c.Check = func() (err error) {
 		if in.Selector, err = labels.Parse(*text); err != nil {
 			return usage.Errorf("--selector: %w", err)

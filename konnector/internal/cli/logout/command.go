@@ -12,7 +12,6 @@ import (
 // Command is `kubectl gitbind logout`.
 func Command(env command.Env) *cobra.Command {
 	var in Input
-	var urls []string
 	c := command.New(env, &in.Call, &cobra.Command{
 		Use:   "logout [URL]",
 		Short: "Forget your sign-ins on this machine",
@@ -21,11 +20,10 @@ to sign in there. What is connected and bound goes on without you.`,
 		Example: `  kubectl gitbind logout https://gitbind.example.com`,
 		Args:    cobra.MaximumNArgs(1),
 	})
-	c.Arguments(&urls)
+	c.Argument(&in.BackendURL)
 	c.Check = func() (err error) {
-		// An empty one is a variable that is not set, and does not mean all.
-		if len(urls) > 0 {
-			in.BackendURL, err = session.BackendURL(urls[0])
+		if in.BackendURL != "" {
+			in.BackendURL, err = session.BackendURL(in.BackendURL)
 		}
 		return err
 	}

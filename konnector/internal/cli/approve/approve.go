@@ -105,7 +105,7 @@ func Do(ctx context.Context, in Input) error {
 		_, err := fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
 		return err
 	}
-	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+	if err := in.Terminal.Agree(ctx, "Go on?", in.Yes); err != nil {
 		if errors.Is(err, terminal.ErrDeclined) {
 			err = errors.New("nothing was approved")
 		}

@@ -132,7 +132,7 @@ type connecting struct {
 }
 
 func (c connecting) connect(ctx context.Context) error {
-	if err := c.agree(); err != nil {
+	if err := c.agree(ctx); err != nil {
 		return err
 	}
 	uid, err := c.Cluster.UID(ctx)
@@ -178,19 +178,19 @@ func (c connecting) connect(ctx context.Context) error {
 
 // agree asks before a cluster that is not connected yet becomes so: it may be
 // another one than the person means. No credential ends unasked.
-func (c connecting) agree() error {
+func (c connecting) agree(ctx context.Context) error {
 	if c.Reclaim != "" {
 		asked := c.Terminal
 		if c.Format == output.YAML {
 			asked = terminal.Open(asked.In, c.Notes)
 		}
-		return asked.Agree(fmt.Sprintf("Put the cluster of the context %q, at %s, in the place of %q, whose credential ends?", c.Cluster.Context, c.Cluster.Server, c.Reclaim), c.Yes)
+		return asked.Agree(ctx, fmt.Sprintf("Put the cluster of the context %q, at %s, in the place of %q, whose credential ends?", c.Cluster.Context, c.Cluster.Server, c.Reclaim), c.Yes)
 	}
 	if c.Yes || c.before != nil || !c.Terminal.Interactive {
 		return nil
 	}
 	question := fmt.Sprintf("Install gitbind into the cluster of the context %q, at %s, and connect it to %s?", c.Cluster.Context, c.Cluster.Server, c.BackendURL)
-	return c.Terminal.Agree(question, false)
+	return c.Terminal.Agree(ctx, question, false)
 }
 
 // backend signs the person in, and sees whether that counts there, and whether the cluster

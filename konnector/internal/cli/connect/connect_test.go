@@ -163,13 +163,13 @@ func TestNoCredentialEndsUnasked(t *testing.T) {
 		t.Errorf("as YAML: %v", err)
 	}
 	c.Yes = true
-	if err := c.agree(); err != nil {
+	if err := c.agree(t.Context()); err != nil {
 		t.Errorf("with --yes: %v", err)
 	}
 	var asked bytes.Buffer
 	c.Format, c.Yes = output.Table, false
 	c.Terminal = &terminal.Terminal{In: strings.NewReader("n\n"), Out: &asked, Interactive: true}
-	if err := c.agree(); !errors.Is(err, terminal.ErrDeclined) || !strings.Contains(asked.String(), `in the place of "lost"`) {
+	if err := c.agree(t.Context()); !errors.Is(err, terminal.ErrDeclined) || !strings.Contains(asked.String(), `in the place of "lost"`) {
 		t.Errorf("with somebody who says no: %v, %q", err, &asked)
 	}
 }

@@ -55,7 +55,7 @@ func (c connecting) print(ctx context.Context) error {
 	var more []client.Object
 	if c.before == nil {
 		if c.Reclaim != "" {
-			if err := c.agree(); err != nil {
+			if err := c.agree(ctx); err != nil {
 				return err
 			}
 		}

@@ -176,7 +176,7 @@ func TestH5_AHostileBackendOfAConnectionGetsNoToken(t *testing.T) {
 func (p *person) answers(t *testing.T, answer bool) (asked *[]string) {
 	t.Helper()
 	asked = &[]string{}
-	p.SignIn.Confirm = func(question string) (bool, error) {
+	p.SignIn.Confirm = func(_ context.Context, question string) (bool, error) {
 		*asked = append(*asked, question)
 		return answer, nil
 	}

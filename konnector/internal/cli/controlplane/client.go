@@ -64,7 +64,7 @@ func Open(ctx context.Context, backendURL string, s *signin.SignIn, how signin.H
 		return nil, err
 	}
 	provider := signin.Provider{Issuer: info.Issuer, ClientID: info.ClientID, Scopes: info.Scopes}
-	if err := s.Agree(backendURL, provider, how); err != nil {
+	if err := s.Agree(ctx, backendURL, provider, how); err != nil {
 		return nil, err
 	}
 	c.token = func(ctx context.Context, renew bool) (string, error) {

@@ -61,7 +61,7 @@ func Do(ctx context.Context, in Input) error {
 		fmt.Fprintln(in.Terminal.Out, "Nothing was changed.")
 		return nil
 	}
-	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+	if err := in.Terminal.Agree(ctx, "Go on?", in.Yes); err != nil {
 		return err
 	}
 	p := progress.Begin(in.Terminal, "disconnecting")

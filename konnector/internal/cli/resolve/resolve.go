@@ -66,7 +66,7 @@ func Do(ctx context.Context, in Input) error {
 		return output.Data(in.Terminal.Out, in.Format, r)
 	}
 	r.print(in.Terminal)
-	take, err := in.choose(r)
+	take, err := in.choose(ctx, r)
 	if err != nil || take == "" {
 		return err
 	}
@@ -112,13 +112,13 @@ func (in Input) nothing(u *unstructured.Unstructured, name appcluster.ClaimName,
 }
 
 // choose gives the decision; "" when the person took none.
-func (in Input) choose(r report) (choice.Choice, error) {
+func (in Input) choose(ctx context.Context, r report) (choice.Choice, error) {
 	t := in.Terminal
 	if in.Take != "" {
 		if !slices.Contains(r.Choices, in.Take) {
 			return "", fmt.Errorf("--take %s is not possible here: choose from %s", in.Take, strings.Join(names(r.Choices), ", "))
 		}
-		err := t.Agree(fmt.Sprintf("%s: %s. Go on?", in.Take, r.does(in.Take)), in.Yes || in.DryRun)
+		err := t.Agree(ctx, fmt.Sprintf("%s: %s. Go on?", in.Take, r.does(in.Take)), in.Yes || in.DryRun)
 		if errors.Is(err, terminal.ErrDeclined) {
 			err = errUndecided
 		}
@@ -137,7 +137,7 @@ func (in Input) choose(r report) (choice.Choice, error) {
 	case !t.Interactive:
 		return "", usage.Errorf("nothing is decided: choose with --take %s, and --yes", strings.Join(names(r.Choices), "|"))
 	}
-	answer, err := t.Ask("Which? (Enter leaves it as it is) ")
+	answer, err := t.Ask(ctx, "Which? (Enter leaves it as it is) ")
 	if err != nil {
 		return "", err
 	}

@@ -178,7 +178,7 @@ func TestChoose(t *testing.T) {
 		var out bytes.Buffer
 		in := Input{Take: c.take, Yes: c.yes}
 		in.Terminal = &terminal.Terminal{In: strings.NewReader(c.answer), Out: &out, Interactive: !c.alone}
-		got, err := in.choose(r)
+		got, err := in.choose(t.Context(), r)
 		switch {
 		case c.err == "" && (err != nil || got != c.want):
 			t.Errorf("%s: %q, %v", c.what, got, err)

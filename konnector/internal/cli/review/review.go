@@ -91,7 +91,7 @@ func (in Input) approve(ctx context.Context, backend *controlplane.Client, clust
 		if err := in.show(change); err != nil {
 			return err
 		}
-		if err := in.Terminal.Agree("Merge this into main?", false); err != nil {
+		if err := in.Terminal.Agree(ctx, "Merge this into main?", false); err != nil {
 			return err
 		}
 	}

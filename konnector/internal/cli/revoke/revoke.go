@@ -37,7 +37,7 @@ itself within the hour.
 		fmt.Fprintln(out, "Nothing was changed.")
 		return nil
 	}
-	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+	if err := in.Terminal.Agree(ctx, "Go on?", in.Yes); err != nil {
 		return err
 	}
 	if err := backend.Revoke(ctx, cluster.ID); err != nil {

@@ -70,7 +70,7 @@ func Do(ctx context.Context, in Input) error {
 		_, err := fmt.Fprintln(out, "Nothing was changed.")
 		return err
 	}
-	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+	if err := in.Terminal.Agree(ctx, "Go on?", in.Yes); err != nil {
 		return err
 	}
 	written, err := in.write(ctx, p)

@@ -57,7 +57,7 @@ have. Values of Secrets are encrypted.
 			restapi.RepositoryWrite:   "change, by pushing to main,",
 		}[in.Role], part(in.Binding, in.Namespace))
 	}
-	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+	if err := in.Terminal.Agree(ctx, "Go on?", in.Yes); err != nil {
 		return err
 	}
 	for _, s := range in.wanted() {

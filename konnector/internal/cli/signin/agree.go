@@ -2,6 +2,7 @@ package signin
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +21,7 @@ import (
 //
 // A client that another backend's sign-in is for is refused whatever the person
 // says: what they were given for the one would count at the other.
-func (s *SignIn) Agree(backendURL string, p Provider, how How) error {
+func (s *SignIn) Agree(ctx context.Context, backendURL string, p Provider, how How) error {
 	if err := s.refuseSharedClient(backendURL, p); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *SignIn) Agree(backendURL string, p Provider, how How) error {
 	default:
 		return nil
 	}
-	if err := s.agree(backendURL, p, how, what); err != nil {
+	if err := s.agree(ctx, backendURL, p, how, what); err != nil {
 		return err
 	}
 	if isNew || isOther {
@@ -59,7 +60,7 @@ func (s *SignIn) Agree(backendURL string, p Provider, how How) error {
 }
 
 // agree asks the person, unless they have said so already.
-func (s *SignIn) agree(backendURL string, p Provider, how How, what string) error {
+func (s *SignIn) agree(ctx context.Context, backendURL string, p Provider, how How, what string) error {
 	url, issuer, client := output.Line(backendURL), output.Line(p.Issuer), output.Line(p.ClientID)
 	switch {
 	case how.Connection == "" || how.TrustBackend == backendURL:
@@ -70,7 +71,7 @@ func (s *SignIn) agree(backendURL string, p Provider, how How, what string) erro
 		return usage.Errorf("the Connection %q names the control plane %s, %s. It signs people in at %s, client %q. If it is the one that you mean, add --trust-backend %s",
 			how.Connection, url, what, issuer, client, url)
 	}
-	agreed, err := s.Confirm(fmt.Sprintf(`The Connection %q of this cluster names the control plane
+	agreed, err := s.Confirm(ctx, fmt.Sprintf(`The Connection %q of this cluster names the control plane
   %s
 %s. It signs people in at
   %s (client %q).

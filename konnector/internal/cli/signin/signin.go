@@ -65,7 +65,7 @@ type SignIn struct {
 	// the address is printed too.
 	OpenBrowser func(ctx context.Context, url string) error
 	// Confirm asks the person; nil when nobody is there.
-	Confirm func(question string) (bool, error)
+	Confirm func(ctx context.Context, question string) (bool, error)
 	Now     func() time.Time
 
 	// bundle is what HTTP trusts beside the system's certificates.

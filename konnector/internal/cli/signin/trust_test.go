@@ -33,7 +33,7 @@ func TestTheCertificatesThatThePersonAgreedToAreTrustedLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := in.Agree(backendURL, Provider{}, c.how); (err != nil) != c.how.Silent {
+		if err := in.Agree(t.Context(), backendURL, Provider{}, c.how); (err != nil) != c.how.Silent {
 			t.Fatal(err)
 		}
 		if err := in.save(backendURL, Provider{}, token{raw: "x"}); err != nil {

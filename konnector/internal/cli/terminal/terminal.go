@@ -6,6 +6,7 @@ package terminal
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,14 +52,14 @@ var ErrDeclined = errors.New("nothing was changed")
 
 // Agree lets a command go on that changes something: because --yes was given,
 // or because a person says so. The error is ErrDeclined when they do not.
-func (t *Terminal) Agree(question string, yes bool) error {
+func (t *Terminal) Agree(ctx context.Context, question string, yes bool) error {
 	if yes {
 		return nil
 	}
 	if !t.Interactive {
 		return usage.Errorf("nobody is there to ask: add --yes")
 	}
-	ok, err := t.Confirm(question)
+	ok, err := t.Confirm(ctx, question)
 	if err == nil && !ok {
 		err = ErrDeclined
 	}
@@ -66,17 +67,30 @@ func (t *Terminal) Agree(question string, yes bool) error {
 }
 
 // Confirm asks for a yes. Anything else, and the end of the input, is a no.
-func (t *Terminal) Confirm(question string) (bool, error) {
-	answer, err := t.Ask(question + " [y/N] ")
+func (t *Terminal) Confirm(ctx context.Context, question string) (bool, error) {
+	answer, err := t.Ask(ctx, question+" [y/N] ")
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes"), err
 }
 
-// Ask reads a line; "" at the end of the input.
-func (t *Terminal) Ask(prompt string) (string, error) {
+// Ask reads a line; "" at the end of the input. It waits no longer than the context: what is
+// typed later is lost.
+func (t *Terminal) Ask(ctx context.Context, prompt string) (string, error) {
 	fmt.Fprint(t.Out, prompt)
-	line, err := bufio.NewReader(t.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("read the answer: %w", err)
+	var line string
+	read := make(chan error, 1)
+	go func() {
+		var err error
+		line, err = bufio.NewReader(t.In).ReadString('\n')
+		read <- err
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(t.Out)
+		return "", context.Cause(ctx)
+	case err := <-read:
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", fmt.Errorf("read the answer: %w", err)
+		}
 	}
 	return strings.TrimSpace(line), nil
 }

@@ -2,8 +2,10 @@ package terminal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -13,10 +15,23 @@ import (
 func TestOnlyAYesIsAYes(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, "\n": false, "": false, "n\n": false, "yep\n": false} {
 		var out bytes.Buffer
-		got, err := (&Terminal{In: strings.NewReader(answer), Out: &out}).Confirm("Go on?")
+		got, err := (&Terminal{In: strings.NewReader(answer), Out: &out}).Confirm(t.Context(), "Go on?")
 		if err != nil || got != want || out.String() != "Go on? [y/N] " {
 			t.Errorf("%q: %t, %v, after %q", answer, got, err, out.String())
 		}
+	}
+}
+
+func TestAnInterruptionEndsAQuestion(t *testing.T) {
+	t.Parallel()
+	nobody, in := io.Pipe()
+	defer in.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	err := (&Terminal{In: nobody, Out: &out, Interactive: true}).Agree(ctx, "Go on?", false)
+	if !errors.Is(err, context.Canceled) || !strings.HasSuffix(out.String(), "\n") {
+		t.Errorf("%v, after %q", err, out.String())
 	}
 }
 
@@ -43,15 +58,15 @@ func TestDiffHasColoursOnATerminalOnly(t *testing.T) {
 
 func TestGoingOnTakesAYesOrTheFlag(t *testing.T) {
 	var out bytes.Buffer
-	if err := (&Terminal{Out: &out}).Agree("Go on?", true); err != nil || out.Len() > 0 {
+	if err := (&Terminal{Out: &out}).Agree(t.Context(), "Go on?", true); err != nil || out.Len() > 0 {
 		t.Errorf("--yes asks: %q, %v", out.String(), err)
 	}
 	var wrong *usage.Error
-	if err := (&Terminal{Out: &out}).Agree("Go on?", false); !errors.As(err, &wrong) {
+	if err := (&Terminal{Out: &out}).Agree(t.Context(), "Go on?", false); !errors.As(err, &wrong) {
 		t.Errorf("a script: %v", err)
 	}
 	for answer, want := range map[string]error{"y\n": nil, "n\n": ErrDeclined} {
-		if err := (&Terminal{In: strings.NewReader(answer), Out: &out, Interactive: true}).Agree("Go on?", false); !errors.Is(err, want) {
+		if err := (&Terminal{In: strings.NewReader(answer), Out: &out, Interactive: true}).Agree(t.Context(), "Go on?", false); !errors.Is(err, want) {
 			t.Errorf("%q: %v", answer, err)
 		}
 	}
@@ -84,7 +99,7 @@ func TestH6_NothingThatOthersWroteSteersATerminal(t *testing.T) {
 		want  string
 	}{
 		"a line":       {func() { fmt.Fprintf(term.Out, "a%sb\n", steers) }, "a" + clean + "b\n"},
-		"a question":   {func() { _, _ = term.Confirm(steers) }, clean + " [y/N] "},
+		"a question":   {func() { _, _ = term.Confirm(t.Context(), steers) }, clean + " [y/N] "},
 		"a diff":       {func() { term.Diff([]byte("+" + steers + "\n")) }, "\x1b[32m+" + clean + "\x1b[0m\n"},
 		"colours":      {func() { fmt.Fprint(term.Out, term.Paint(Red, steers)) }, "\x1b[31m" + clean + "\x1b[0m"},
 		"what is ours": {func() { fmt.Fprint(term.Out, "größe\t日本 🙂\n") }, "größe\t日本 🙂\n"},

@@ -55,7 +55,7 @@ the owner before may know, and those with whom it was shared keep that:
 		return nil
 	}
 	fmt.Fprintf(out, "Cluster %s, with its repository and the say on its services, will be %s's as soon as they accept.\n", cluster, in.To)
-	if err := in.Terminal.Agree("Go on?", in.Yes); err != nil {
+	if err := in.Terminal.Agree(ctx, "Go on?", in.Yes); err != nil {
 		return err
 	}
 	offered, err := backend.Transfer(ctx, cluster.ID, in.To)

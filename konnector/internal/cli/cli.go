@@ -67,6 +67,11 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 	root.SetOut(out)
 	root.SetErr(errOut)
 	ran, err := root.ExecuteContextC(ctx)
+	return end(ctx, ran, err, errOut)
+}
+
+// end says how a command ended, and gives the exit code for that.
+func end(ctx context.Context, ran *cobra.Command, err error, errOut io.Writer) int {
 	var wrong *usage.Error
 	code := exitFailed
 	var exit *usage.Exit
@@ -78,6 +83,9 @@ func Run(ctx context.Context, version string, args []string, in io.Reader, out, 
 		return exitOK
 	case ctx.Err() != nil:
 		fmt.Fprintln(errOut, "interrupted")
+		if remains := (*usage.Remains)(nil); errors.As(err, &remains) {
+			fmt.Fprintln(errOut, remains.What)
+		}
 		return exitInterrupted
 	case errors.As(err, &wrong):
 		fmt.Fprintf(errOut, "error: %s\nSee '%s --help'.\n", err.Error(), ran.CommandPath())

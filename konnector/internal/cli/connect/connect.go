@@ -155,14 +155,16 @@ func (c connecting) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	writing, cancel := Unbroken(ctx)
+	defer cancel()
 	connection := connectionTo(c.Input, answer)
-	line, err := ApplySecret(ctx, c.Cluster, connection.Spec.SecretRef, answer.Credential)
+	line, err := ApplySecret(writing, c.Cluster, connection.Spec.SecretRef, answer.Credential)
 	if err != nil {
 		return err
 	}
 	p.Say(line)
 	for _, o := range objects(connection) {
-		line, err := c.Cluster.Apply(ctx, o)
+		line, err := c.Cluster.Apply(writing, o)
 		if err != nil {
 			return err
 		}

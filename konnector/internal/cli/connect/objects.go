@@ -83,6 +83,15 @@ func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev
 	return s
 }
 
+// writtenWithin is how long what belongs to a new credential may take to be written.
+const writtenWithin = time.Minute
+
+// Unbroken is a context for writing what belongs to a new credential: the one before it has
+// ended, so that an interruption waits until the new one is in its place.
+func Unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), writtenWithin)
+}
+
 // ApplySecret gives the konnector a credential, and leaves nothing of the one before. An apply
 // takes away only what it owns, and the konnector owns what it has renewed: what the new one
 // lacks is applied empty first. That is so with every Secret that is there already, as the

@@ -14,6 +14,7 @@ import (
 	"gitbind.dev/konnector/internal/choice"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/progress"
+	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // decided is a decision that the konnector was told.
@@ -93,8 +94,8 @@ func (in Input) wait(ctx context.Context, name appcluster.ClaimName, u *unstruct
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w. The decision stands on the claim, and counts as soon as a konnector looks; to take it back: kubectl annotate %s/%s -n %s %s-",
-			err, name.Key.Binding, name.Key.Name, name.Key.Namespace, v1alpha1.ResolveAnnotation)
+		return &usage.Remains{Err: err, What: fmt.Sprintf("The decision stands on the claim, and counts as soon as a konnector looks; to take it back: kubectl annotate %s/%s -n %s %s-",
+			name.Key.Binding, name.Key.Name, name.Key.Namespace, v1alpha1.ResolveAnnotation)}
 	case last.failed != "":
 		return fmt.Errorf("%s: %s", name.Key, last.failed)
 	}

@@ -10,6 +10,7 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/connect"
+	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // Input is what the person asked for.
@@ -42,11 +43,16 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	credential, err := backend.Rotate(ctx, connection.Spec.ClusterID)
+	if err != nil && ctx.Err() != nil {
+		return &usage.Remains{Err: err, What: "The old credential may have ended, and the new one is lost: run this again"}
+	}
 	if err != nil {
 		return err
 	}
-	if _, err := connect.ApplySecret(ctx, in.Cluster, ref, &credential); err != nil {
-		return fmt.Errorf("%w. The old credential has ended, and the new one is lost: run this again", err)
+	writing, cancel := connect.Unbroken(ctx)
+	defer cancel()
+	if _, err := connect.ApplySecret(writing, in.Cluster, ref, &credential); err != nil {
+		return &usage.Remains{Err: err, What: "The old credential has ended, and the new one is lost: run this again"}
 	}
 	fmt.Fprintf(out, "Connection %s has a new credential, good until %s. Those before ended: nobody can do anything with them any more.\n",
 		connection.Name, credential.Expires.Local().Format("2 January 2006"))

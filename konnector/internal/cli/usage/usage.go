@@ -26,6 +26,17 @@ func (e *Exit) Error() string {
 
 func (e *Exit) Unwrap() error { return e.Err }
 
+// Remains is an error after which something stays as it is that the person is to know of, if they
+// interrupted the command, too: then it is all that is said of the error.
+type Remains struct {
+	Err error
+	// What is a sentence.
+	What string
+}
+
+func (r *Remains) Error() string { return r.Err.Error() + ". " + r.What }
+func (r *Remains) Unwrap() error { return r.Err }
+
 // Errorf is fmt.Errorf for an Error.
 func Errorf(format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...)}

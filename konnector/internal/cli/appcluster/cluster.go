@@ -41,8 +41,9 @@ type Cluster struct {
 	Namespace      string
 	NamespaceGiven bool
 
-	mapper  func() (meta.RESTMapper, error)
-	openAPI func() (openapi.Client, error)
+	mapper func() (meta.RESTMapper, error)
+	// openAPI keeps what it has got; again forgets that.
+	openAPI func(again bool) (openapi.Client, error)
 }
 
 // ErrNotConnected says that the cluster has no connection.
@@ -74,10 +75,13 @@ func Open(flags *genericclioptions.ConfigFlags) (*Cluster, error) {
 	}
 	config.QPS = -1
 	out := &Cluster{Server: config.Host, Context: raw.CurrentContext, mapper: flags.ToRESTMapper}
-	out.openAPI = func() (openapi.Client, error) {
+	out.openAPI = func(again bool) (openapi.Client, error) {
 		discovery, err := flags.ToDiscoveryClient()
 		if err != nil {
 			return nil, err
+		}
+		if again {
+			discovery.Invalidate()
 		}
 		return discovery.OpenAPIV3(), nil
 	}

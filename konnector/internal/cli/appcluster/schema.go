@@ -55,9 +55,10 @@ var errNotPublished = errors.New("the cluster publishes none")
 // published is what the API server publishes of a kind, to everybody: few people may
 // read CustomResourceDefinitions. It does so a while after it serves the kind.
 func (c *Cluster) published(ctx context.Context, gvk schema.GroupVersionKind) (found *contract.Schema, err error) {
+	again := false
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, publishedWithin, true, func(context.Context) (bool, error) {
-		found, err = c.publishedNow(gvk)
-		if errors.Is(err, errNotPublished) {
+		found, err = c.publishedNow(gvk, again)
+		if again = errors.Is(err, errNotPublished); again {
 			return false, nil
 		}
 		return err == nil, err
@@ -71,8 +72,8 @@ func (c *Cluster) published(ctx context.Context, gvk schema.GroupVersionKind) (f
 	return found, nil
 }
 
-func (c *Cluster) publishedNow(gvk schema.GroupVersionKind) (*contract.Schema, error) {
-	openAPI, err := c.openAPI()
+func (c *Cluster) publishedNow(gvk schema.GroupVersionKind, again bool) (*contract.Schema, error) {
+	openAPI, err := c.openAPI(again)
 	if err != nil {
 		return nil, err
 	}

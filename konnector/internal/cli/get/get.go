@@ -66,7 +66,7 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
-	if all.claims, err = in.claims(ctx, all.bindings); err != nil {
+	if all.claims, _, err = in.claims(ctx, all.bindings); err != nil {
 		return err
 	}
 	switch {
@@ -105,20 +105,26 @@ func (in Input) read(ctx context.Context) (found, error) {
 }
 
 // claims lists those of the bindings, by namespace and name, each behind the one that
-// it belongs to.
-func (in Input) claims(ctx context.Context, bindings []v1alpha1.APIServiceBinding) ([]claim, error) {
+// it belongs to, and gives the namespace of each binding where they were listed: "" for all.
+// A binding whose claims the person may list nowhere has none.
+func (in Input) claims(ctx context.Context, bindings []v1alpha1.APIServiceBinding) ([]claim, map[string]string, error) {
 	var out []claim
+	where := map[string]string{}
 	for _, b := range bindings {
-		items, err := in.claimsOf(ctx, b.Name)
-		if err != nil {
-			return nil, err
+		items, namespace, err := in.claimsOf(ctx, b.Name)
+		if apierrors.IsForbidden(err) {
+			continue
 		}
+		if err != nil {
+			return nil, nil, err
+		}
+		where[b.Name] = namespace
 		for i := range items {
 			out = append(out, claim{object: items[i], binding: b.Name})
 		}
 	}
 	slices.SortFunc(out, func(a, b claim) int { return strings.Compare(a.sortKey(), b.sortKey()) })
-	return together(out, offersOf(bindings)), nil
+	return together(out, offersOf(bindings)), where, nil
 }
 
 func (c claim) sortKey() string {
@@ -126,19 +132,20 @@ func (c claim) sortKey() string {
 }
 
 // claimsOf lists the objects of a bound API: none while it is not installed, and
-// those of the person's own namespace when all are too much to ask.
-func (in Input) claimsOf(ctx context.Context, binding string) ([]unstructured.Unstructured, error) {
-	namespace := in.Cluster.NamespaceAsked()
+// those of the person's own namespace when all are too much to ask. It gives the namespace
+// that it listed; the error of one who may list nothing is told already.
+func (in Input) claimsOf(ctx context.Context, binding string) (items []unstructured.Unstructured, namespace string, err error) {
+	namespace = in.Cluster.NamespaceAsked()
 	selected := client.MatchingLabelsSelector{Selector: in.Selector}
-	items, err := in.Cluster.Claims(ctx, binding, client.InNamespace(namespace), selected)
+	items, err = in.Cluster.Claims(ctx, binding, client.InNamespace(namespace), selected)
 	if apierrors.IsForbidden(err) && namespace == "" {
-		if items, err = in.Cluster.Claims(ctx, binding, client.InNamespace(in.Cluster.Namespace), selected); err == nil {
-			fmt.Fprintf(in.Notes, "You may not list %s in all namespaces: these are those of %s.\n", binding, in.Cluster.Namespace)
+		namespace = in.Cluster.Namespace
+		if items, err = in.Cluster.Claims(ctx, binding, client.InNamespace(namespace), selected); err == nil {
+			fmt.Fprintf(in.Notes, "You may not list %s in all namespaces: these are those of %s.\n", binding, namespace)
 		}
 	}
 	if apierrors.IsForbidden(err) {
 		fmt.Fprintf(in.Notes, "You may not list %s.\n", binding)
-		return nil, nil
 	}
-	return items, err
+	return items, namespace, err
 }

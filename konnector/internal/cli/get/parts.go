@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -68,7 +69,13 @@ func claims(ctx context.Context, in Input) error {
 		return err
 	}
 	bindings := all.bindings
-	if all.claims, err = in.chosen(ctx, bindings); err != nil {
+	var where map[string]string
+	if len(in.Names) == 0 {
+		all.claims, where, err = in.claims(ctx, bindings)
+	} else {
+		all.claims, err = in.chosen(ctx, bindings)
+	}
+	if err != nil {
 		return err
 	}
 	if in.Format == output.Wide && !in.Watch {
@@ -77,16 +84,13 @@ func claims(ctx context.Context, in Input) error {
 	all.connections, all.bindings = nil, nil
 	list := all.claimList(in.Format == output.Wide)
 	if in.Watch {
-		return in.follow(ctx, all, list, bindings)
+		return in.follow(ctx, all, list, where)
 	}
 	return in.print(all, list)
 }
 
-// chosen are the claims that were named, or all.
+// chosen are the claims that were named.
 func (in Input) chosen(ctx context.Context, bindings []v1alpha1.APIServiceBinding) ([]claim, error) {
-	if len(in.Names) == 0 {
-		return in.claims(ctx, bindings)
-	}
 	var out []claim
 	for _, n := range in.Names {
 		if !strings.Contains(n, "/") {
@@ -94,8 +98,8 @@ func (in Input) chosen(ctx context.Context, bindings []v1alpha1.APIServiceBindin
 			if err != nil {
 				return nil, err
 			}
-			items, err := in.claimsOf(ctx, binding)
-			if err != nil {
+			items, _, err := in.claimsOf(ctx, binding)
+			if err != nil && !apierrors.IsForbidden(err) {
 				return nil, err
 			}
 			for i := range items {

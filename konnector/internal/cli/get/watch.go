@@ -8,13 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/output"
 )
 
 // follow prints the claims, and then a line for each that changes its row, until
-// it is interrupted.
-func (in Input) follow(ctx context.Context, all found, list output.Listing, bindings []v1alpha1.APIServiceBinding) error {
+// it is interrupted. Where has the namespace of each binding in which they were listed.
+func (in Input) follow(ctx context.Context, all found, list output.Listing, where map[string]string) error {
 	wide := in.Format == output.Wide
 	table := output.NewGrowing(in.Terminal, list.Columns, wide)
 	if err := table.Print(list.Rows); err != nil {
@@ -46,10 +45,10 @@ func (in Input) follow(ctx context.Context, all found, list output.Listing, bind
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, len(bindings))
+	ended := make(chan error, len(where))
 	following := 0
-	for _, b := range bindings {
-		kind, err := in.Cluster.KindOf(b.Name)
+	for binding, namespace := range where {
+		kind, err := in.Cluster.KindOf(binding)
 		if meta.IsNoMatchError(err) {
 			continue
 		}
@@ -58,7 +57,7 @@ func (in Input) follow(ctx context.Context, all found, list output.Listing, bind
 		}
 		following++
 		go func() {
-			ended <- in.Cluster.Follow(ctx, kind, in.Cluster.NamespaceAsked(), in.Selector, changed(b.Name))
+			ended <- in.Cluster.Follow(ctx, kind, namespace, in.Selector, changed(binding))
 		}()
 	}
 	if following == 0 {

@@ -31,7 +31,8 @@ import (
 type Env struct {
 	// Cluster is the one that kubectl's flags and the kubeconfig name.
 	Cluster func() (*appcluster.Cluster, error)
-	// SignIn signs people in, with the sessions of this machine.
+	// SignIn signs people in, with the sessions of this machine. With an error there are
+	// none, and it is for tokens from elsewhere.
 	SignIn  func() (*signin.SignIn, error)
 	Version string
 }
@@ -287,7 +288,7 @@ func (c *Command) open(needs Needs) (err error) {
 	if needs&SignIn == 0 {
 		return nil
 	}
-	if c.call.SignIn, err = c.env.SignIn(); err != nil {
+	if c.call.SignIn, err = c.env.SignIn(); err != nil && c.call.How.Token == "" {
 		return err
 	}
 	if c.call.SignIn, err = c.call.SignIn.Trusting(c.caBundle); err != nil {

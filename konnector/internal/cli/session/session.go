@@ -43,7 +43,7 @@ func (s Session) IsSignedIn() bool { return s.Username != "" }
 // ErrNone says that nobody is signed in at the backend.
 var ErrNone = errors.New("not signed in")
 
-// Store is a folder of sessions.
+// Store is a folder of sessions. Without one it has none, and saves none.
 type Store struct{ Dir string }
 
 // Default is the store in the user's configuration folder.
@@ -58,6 +58,9 @@ func Default() (Store, error) {
 // Load reads the session of a backend; ErrNone when there is none. A file that
 // cannot be read as one counts as none: signing in again replaces it.
 func (s Store) Load(backendURL string) (Session, error) {
+	if s.Dir == "" {
+		return Session{}, ErrNone
+	}
 	out, err := read(s.path(backendURL))
 	if err != nil {
 		return Session{}, err
@@ -77,6 +80,9 @@ func (s Store) Save(session Session) error {
 }
 
 func (s Store) write(session Session) error {
+	if s.Dir == "" {
+		return errors.New("there is no folder for it")
+	}
 	data, err := json.MarshalIndent(session, "", "  ")
 	if err != nil {
 		return err
@@ -107,6 +113,9 @@ func (s Store) Remove(backendURL string) error {
 
 // All reads every session.
 func (s Store) All() ([]Session, error) {
+	if s.Dir == "" {
+		return nil, nil
+	}
 	paths, err := filepath.Glob(filepath.Join(s.Dir, "*.json"))
 	if err != nil {
 		return nil, err

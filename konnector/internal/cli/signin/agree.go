@@ -56,7 +56,11 @@ func (s *SignIn) Agree(ctx context.Context, backendURL string, p Provider, how H
 	default:
 		known.CABundle = s.bundle
 	}
-	return s.Sessions.Save(known)
+	err = s.Sessions.Save(known)
+	if how.Token != "" {
+		return nil // a pipeline may have no folder that it may write to
+	}
+	return err
 }
 
 // agree asks the person, unless they have said so already.

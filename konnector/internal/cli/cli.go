@@ -168,7 +168,8 @@ func kubeFlags() *genericclioptions.ConfigFlags {
 	return flags
 }
 
-// markUsageErrors marks what cobra says of wrong arguments and flags.
+// markUsageErrors marks what cobra says of wrong arguments and flags. What it says of flags that
+// are required comes too late to be marked, unless it is asked for with the arguments.
 func markUsageErrors(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usage.Error{Err: err} })
 	mark(root)
@@ -177,7 +178,11 @@ func markUsageErrors(root *cobra.Command) {
 func mark(cmd *cobra.Command) {
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
+		err := check(cmd, args)
+		if err == nil {
+			err = cmd.ValidateRequiredFlags()
+		}
+		if err != nil {
 			return &usage.Error{Err: err}
 		}
 		return nil

@@ -247,12 +247,12 @@ func (c *Command) read(args []string) (err error) {
 	}
 	if c.Check != nil {
 		if err := c.Check(); err != nil {
-			return err
+			return &usage.Error{Err: err}
 		}
 	}
 	if c.url != nil && *c.url != "" {
 		if *c.url, err = session.BackendURL(*c.url); err != nil {
-			return err
+			return &usage.Error{Err: err}
 		}
 	}
 	if c.signin != nil {

@@ -122,7 +122,7 @@ func Do(ctx context.Context, in Input) error {
 // find lists who holds what. A cluster can be both: an app cluster, and a
 // control plane.
 func (in Input) find(ctx context.Context) ([]*holder, error) {
-	var all []*holder
+	all := []*holder{} // never null for programs
 	app, isApp, err := in.connections(ctx)
 	if err != nil {
 		return nil, err

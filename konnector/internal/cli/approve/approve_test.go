@@ -21,6 +21,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
 	"gitbind.dev/test/fakeapi"
 )
@@ -280,5 +281,20 @@ func TestAnEarlierApprovalIsWithdrawnThoughTheStatusIsWritten(t *testing.T) {
 	}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(connection), connection); err != nil || len(connection.Annotations) > 0 {
 		t.Errorf("there is still %v: %v", connection.Annotations, err)
+	}
+}
+
+func TestAControlPlaneWithoutClustersHasAnEmptyList(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	in := Input{Format: output.JSON}
+	in.Cluster = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithScheme(scheme))}
+	in.Terminal = terminal.Open(nil, &out)
+	if err := Do(t.Context(), in); err != nil || strings.Join(strings.Fields(out.String()), "") != `{"holders":[]}` {
+		t.Errorf("got %s, %v", out.String(), err)
 	}
 }

@@ -147,6 +147,16 @@ func TestWhatAClaimWasIsReadWhateverAttributesSay(t *testing.T) {
 	}
 }
 
+// Who proposes a change names its files, and a CI may take lines for commands.
+func TestNoNameBeginsALineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	f := finding{File: "a\n::error::b.yaml", Line: 1, Level: levelError, Policy: "p\nq", Message: "no\nway"}
+	r := report{Findings: []finding{f}, Unbound: []string{"p\nq"}, AdmissionOnly: []string{"p\nq"}, Policies: []string{"p\nq"}}
+	if got := strings.Count(r.text(), "\n"); got != 4 {
+		t.Errorf("%d lines:\n%s", got, r.text())
+	}
+}
+
 func TestAClaimIsFoundWhateverFoldersAreCalled(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

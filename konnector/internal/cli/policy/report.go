@@ -76,13 +76,13 @@ func (r *report) print(w io.Writer, format string) error {
 func (r *report) text() string {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s\n", f)
+		fmt.Fprintln(&b, output.Line(f.String()))
 	}
 	for _, name := range r.Unbound {
-		fmt.Fprintf(&b, "Policy %s has no binding: it judges nothing.\n", name)
+		fmt.Fprintf(&b, "Policy %s has no binding: it judges nothing.\n", output.Line(name))
 	}
 	for _, name := range r.AdmissionOnly {
-		fmt.Fprintf(&b, "Policy %s is left to API servers.\n", name)
+		fmt.Fprintf(&b, "Policy %s is left to API servers.\n", output.Line(name))
 	}
 	bad := len(slices.DeleteFunc(slices.Clone(r.Findings), func(f finding) bool { return f.Level != levelError }))
 	if r.Cases > 0 {
@@ -100,7 +100,7 @@ func failures(n int, none, some string) string {
 	return fmt.Sprintf("%d %s", n, some)
 }
 
-// String is the finding in a line, as compilers write theirs.
+// String is the finding as compilers write theirs.
 func (f finding) String() string {
 	at := f.File
 	if f.Line > 0 {

@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -201,14 +203,37 @@ func (in Input) write(ctx context.Context, p plan) (*unstructured.Unstructured, 
 		}
 		return u, nil
 	}
-	u := p.live.DeepCopy()
-	p.want.WriteTo(u, p.keys)
-	err := in.Cluster.Update(ctx, u, owner)
-	if apierrors.IsConflict(err) {
-		return nil, errors.New("the claim was changed meanwhile, so nothing was done: look again")
+	u := p.live
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		u = u.DeepCopy()
+		p.want.WriteTo(u, p.keys)
+		conflict := in.Cluster.Update(ctx, u, owner)
+		if !apierrors.IsConflict(conflict) {
+			return conflict
+		}
+		// A status may be written at any time, and is no change of the claim.
+		var err error
+		if u, err = in.Cluster.Object(ctx, p.name); err != nil {
+			return err
+		}
+		if u == nil || !isAsShown(u, p.live) {
+			return errChanged
+		}
+		return conflict
+	})
+	if apierrors.IsConflict(err) || errors.Is(err, errChanged) {
+		return nil, errChanged
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", p.name.Key, err)
 	}
 	return u, nil
+}
+
+var errChanged = errors.New("the claim was changed meanwhile, so nothing was done: look again")
+
+// isAsShown tells whether nothing but the status of an object was written since it was shown.
+func isAsShown(now, shown *unstructured.Unstructured) bool {
+	return now.GetUID() == shown.GetUID() && now.GetGeneration() == shown.GetGeneration() &&
+		maps.Equal(now.GetLabels(), shown.GetLabels()) && maps.Equal(now.GetAnnotations(), shown.GetAnnotations())
 }

@@ -29,8 +29,9 @@ comes later. Whatever is about to be deleted, or recreated empty, is listed by
 name before you are asked. On a control plane the names are read from the
 repository, with the Secret gitbind-bridge of the cluster's namespace.
 
-As JSON and YAML it is {"holders": [...]}, each with holder, name, and what waits:
-main, removals, schema, lost.`,
+As JSON and YAML it is {"holders": [...]}, each with holder, name, and what waits: main;
+removalsHeld, message and removals; allLost, lost; schema (removals and lost are lists, of
+claim, path, reason, commit and message). What could not be seen is in note.`,
 		Example: `  # What waits, in the cluster of the current context
   kubectl gitbind approve
 

@@ -16,7 +16,11 @@ func Command(env command.Env) *cobra.Command {
 		Short: "List the APIs that you may bind",
 		Long: `List the APIs that the control plane offers and that you may bind, and which of
 them are bound in this cluster. With SEARCH only those that have this text in their
-name, group, kind, API or description.`,
+name, group, kind, API or description.
+
+As JSON and YAML it is {"items": [...]}, each with name, displayName, group, description,
+kind, api (group, resource, version), bound (the names of your clusters that have it) and
+boundHere.`,
 		Example: `  # What the control plane of this cluster offers
   kubectl gitbind catalog
 

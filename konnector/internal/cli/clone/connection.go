@@ -38,7 +38,7 @@ func Of(ctx context.Context, a controlplane.Access, connection *v1alpha1.Connect
 	if errors.As(err, &said) {
 		hint := "what your own git is let in with counts there: try git ls-remote " + s.URL
 		if connection.IsOnBackend() {
-			hint = "the owner of this cluster may read it, that is the person who ran kubectl gitbind connect"
+			hint = "the owner of this cluster may read it, that is the person who ran kubectl gitbind connect, and those with whom they share it: kubectl gitbind share view"
 		}
 		return nil, fmt.Errorf("%w (%s)", err, hint)
 	}

@@ -23,7 +23,9 @@ Git host, the repository, the bridge's answers, the events, and each bound API.
 Each gets a line: ok, warn, fail, or skipped where it hangs on one that failed or you
 may not see it; below it stands what to do. What concerns the network is as this
 machine sees it, which may be another way than the konnector's. Nothing is changed.
-The exit code is 1 when a link fails.`,
+The exit code is 1 when a link fails.
+
+As JSON and YAML it is {"items": [...]}, each with state, link, about, message and do.`,
 		Example: `  # The cluster of the current context
   kubectl gitbind doctor
 

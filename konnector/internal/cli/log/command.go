@@ -22,8 +22,8 @@ review of the control plane, and its time. A claim that was deleted and created 
 
 It needs git on the PATH, and reads the repository as you: with your sign-in where
 the repository is the control plane's own, which the owner of the cluster may
-read, and with what your git knows elsewhere. REV and COMMIT are what rollback
-takes.
+read, and those with whom it is shared (kubectl gitbind share); and with what your
+git knows elsewhere. REV and COMMIT are what rollback takes.
 
 As JSON and YAML it is {"items": [...]}, each with revision, commit, change
 (created, changed, removed), author and coAuthors and committer (name, email),

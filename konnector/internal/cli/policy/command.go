@@ -41,7 +41,10 @@ the schema's defaults are filled in first, as an API server does. A policy that 
 labelled gitbind.dev/gate: Admission is left to API servers, and named.
 
 It needs git on the PATH, for --base only. Exit code: 0 nothing is denied, 1 something is,
-or could not be read, 2 called wrongly.`,
+or could not be read, 2 called wrongly.
+
+As JSON it is an object with claims, judged, policies, admissionOnly, unbound and findings
+(file, line, level, policy, binding, message).`,
 		Example: `  # In the CI of a pull request
   kubectl gitbind policy check --policies policies/ --base origin/main
 
@@ -80,7 +83,9 @@ parameters in files and folders. Each case is a change, and what is to be said o
     message: smaller        # a part of what is said; may be left out
 
 A policy that no case is denied by, or warned of, fails: its tests would pass without it.
-Exit code: 0 all passed, 1 some failed, 2 called wrongly.`,
+Exit code: 0 all passed, 1 some failed, 2 called wrongly.
+
+As JSON it is an object with cases, policies and findings (file, line, level, case, message).`,
 		Example: `  kubectl gitbind policy test policies/`,
 		Args:    command.Args(1, -1, "name files or folders: kubectl gitbind policy test DIR"),
 	})

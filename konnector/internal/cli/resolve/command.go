@@ -35,7 +35,11 @@ for nothing, and nothing happens.
   release  let the object go without the service, and create it again
   keep     undo the removal of the file
 
-It needs the right to change the claim, and none in the control plane or in Git.`,
+It needs the right to change the claim, and none in the control plane or in Git.
+
+As JSON and YAML it is an object with claim, namespace, name, path, held, reason, message,
+token, choices, kept (the branch with the object's version), changedBy, deleting, and as YAML
+within it what the object says (cluster), what main says (file), and what both said last (base).`,
 		Example: `  # Show what is to decide, and decide
   kubectl gitbind resolve postgresqlinstances.anynines.com/orders -n team-a
 

@@ -28,7 +28,10 @@ cluster that is yours, or list who they are. ROLE is one of
 
 With --binding and -n, they propose, approve and write no other claims than those. The
 control plane asks its own RBAC at each of their requests: "kubectl gitbind unshare"
-takes a role back at once.`,
+takes a role back at once.
+
+As JSON and YAML the list is {"items": [...]}, each with id, role, user or group, and as
+far as it is limited binding, offer and namespace.`,
 		Example: `  # Who gets at it?
   kubectl gitbind share
 

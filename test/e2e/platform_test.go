@@ -289,7 +289,7 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	if want := "oidc:" + env.Bob + ": Merge changes/" + name + "\n"; out != strings.Repeat(want, 3) {
 		t.Errorf("main's history of it is\n%swant three times\n%s", out, want)
 	}
-	alice.plugin(t, "unshare", "--user", env.Bob)
+	alice.plugin(t, "unshare", "--user", env.Bob, "--yes")
 }
 
 // testSeveralAsOne has Alice propose a folder of manifests, and Bob approve it.
@@ -330,7 +330,7 @@ func testSeveralAsOne(t *testing.T, alice, bob *tenant) {
 		t.Errorf("Bob is shown\n%s", shown)
 	}
 	review(next, "--reject", "-m", "One after the other.")
-	alice.plugin(t, "unshare", "--user", env.Bob)
+	alice.plugin(t, "unshare", "--user", env.Bob, "--yes")
 }
 
 // testReviewedApply has somebody use kubectl in a namespace where changes are reviewed, and
@@ -395,7 +395,7 @@ func testReviewedApply(t *testing.T, alice, bob *tenant) {
 	if out := must(t)(alice.Git(ctx, alice.user, filepath.Join(alice.GitDir, alice.id+".git"), "branch", "--list", "changes/*")); strings.Contains(out, namespace) {
 		t.Errorf("branches are left: %s", out)
 	}
-	alice.plugin(t, "unshare", "--user", env.Bob)
+	alice.plugin(t, "unshare", "--user", env.Bob, "--yes")
 }
 
 func testBackendDown(t *testing.T, c *tenant) {

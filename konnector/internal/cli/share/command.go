@@ -44,7 +44,6 @@ far as it is limited binding, offer and namespace.`,
 		ValidArgsFunction: roles,
 	})
 	role := in.flags(c)
-	c.Flags().BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
 	c.Output(&in.Format)
 	c.Check = func() error {
 		in.read(c, role)
@@ -105,6 +104,7 @@ func (in *Input) flags(c *command.Command) (role *string) {
 	fs.StringSliceVar(&in.Users, "user", nil, "a user, as the issuer names them; may be repeated")
 	fs.StringSliceVar(&in.Groups, "group", nil, "a group, as the issuer names it; may be repeated")
 	fs.StringVar(&in.Binding, "binding", "", "only the claims of this binding: its name, its plural or the offer's")
+	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether to go on")
 	c.BackendCluster(&in.Connection, &in.BackendURL, &in.ClusterRef)
 	c.SignInFlags()
 	return role

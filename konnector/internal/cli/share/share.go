@@ -96,11 +96,19 @@ func Undo(ctx context.Context, in Input) error {
 	if len(meant) == 0 {
 		return usage.Errorf("there is no such share: kubectl gitbind share lists those that there are")
 	}
+	out := in.Terminal.Out
+	fmt.Fprintf(out, "Of cluster %s these are taken back:\n", cluster)
+	for _, s := range meant {
+		fmt.Fprintf(out, "  %s: %s %s\n", who(s), s.Role, part(s.Binding, s.Namespace))
+	}
+	if err := in.Terminal.Agree(ctx, "Go on?", in.Yes); err != nil {
+		return err
+	}
 	for _, s := range meant {
 		if err := backend.Unshare(ctx, cluster.ID, s.ID); err != nil {
 			return err
 		}
-		fmt.Fprintf(in.Terminal.Out, "%s may no longer %s %s.\n", who(s), s.Role, part(s.Binding, s.Namespace))
+		fmt.Fprintf(out, "%s may no longer %s %s.\n", who(s), s.Role, part(s.Binding, s.Namespace))
 	}
 	return nil
 }

@@ -60,26 +60,29 @@ func Do(ctx context.Context, in Input) error {
 	if err != nil {
 		return err
 	}
+	named := in.Name != ""
+	name, wrongName := chooseName(in.Name, in.BackendURL, connections)
+	before := find(connections, name)
+	if before != nil && len(in.CABundle) == 0 && len(before.Spec.CABundle) > 0 {
+		in.CABundle, in.How.Connection = before.Spec.CABundle, name
+	}
+	if in.SignIn, err = in.SignIn.Trusting(in.CABundle); err != nil {
+		return err
+	}
 	if err := checkURL(ctx, in, connections); err != nil {
 		return err
 	}
-	named := in.Name != ""
-	if in.Name, err = chooseName(in.Name, in.BackendURL, connections); err != nil {
-		return err
+	if wrongName != nil {
+		return wrongName
 	}
+	in.Name = name
 	if err := checkNew(in, connections); err != nil {
 		return err
 	}
 	if in.Install, err = in.Install.Continue(ctx, in.Cluster, func(line string) { fmt.Fprintln(in.Notes, line) }); err != nil {
 		return err
 	}
-	c := connecting{Input: in, named: named, connections: connections, before: find(connections, in.Name)}
-	if c.before != nil && len(c.CABundle) == 0 && len(c.before.Spec.CABundle) > 0 {
-		c.CABundle, c.How.Connection = c.before.Spec.CABundle, c.Name
-	}
-	if c.SignIn, err = in.SignIn.Trusting(c.CABundle); err != nil {
-		return err
-	}
+	c := connecting{Input: in, named: named, connections: connections, before: before}
 	switch {
 	case in.DryRun:
 		return c.preview(ctx)
@@ -90,7 +93,8 @@ func Do(ctx context.Context, in Input) error {
 }
 
 // checkURL asks a URL that no Connection has whether a backend is there, in a cluster that is
-// connected: it may be that of its own control plane, misspelt.
+// connected: it may be that of its own control plane, misspelt. That is found before what is
+// wrong with the name for it.
 func checkURL(ctx context.Context, in Input, connections []v1alpha1.Connection) error {
 	var connected []string
 	for _, c := range connections {
@@ -102,11 +106,7 @@ func checkURL(ctx context.Context, in Input, connections []v1alpha1.Connection) 
 	if len(connected) == 0 {
 		return nil
 	}
-	trusting, err := in.SignIn.Trusting(in.CABundle)
-	if err != nil {
-		return err
-	}
-	if _, err := controlplane.Ask(ctx, in.BackendURL, trusting, in.How); err != nil {
+	if _, err := controlplane.Ask(ctx, in.BackendURL, in.SignIn, in.How); err != nil {
 		return fmt.Errorf("%w (check the URL: this cluster is connected to %s)", err, strings.Join(connected, "; "))
 	}
 	return nil

@@ -18,7 +18,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
-	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/contract"
@@ -147,12 +146,9 @@ func (h *Host) pushUpstream(ctx context.Context, repo *repository) error {
 		return err
 	}
 	defer session.Close()
-	advertised, err := session.AdvertisedReferencesContext(ctx)
-	if err != nil && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
+	advertised, err := refsThere(ctx, session)
+	if err != nil {
 		return err
-	}
-	if advertised == nil {
-		advertised = packp.NewAdvRefs()
 	}
 	here, err := repo.heads(ctx, h.cfg.MaxRefs)
 	if err != nil {
@@ -213,7 +209,7 @@ func (h *Host) fetchMain(ctx context.Context, repo *repository, there remoteRepo
 		return err
 	}
 	defer session.Close()
-	advertised, err := session.AdvertisedReferencesContext(ctx)
+	advertised, err := refsThere(ctx, session)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,12 @@ const (
 	defaultCopyWait = 3 * time.Second
 )
 
+// maxRefsAnswer is how much is read of what a host says of its refs, in bytes: it is kept in memory.
+const maxRefsAnswer = 16 << 20
+
+// errManyRefs says that there are more.
+var errManyRefs = fmt.Errorf("the repository has more refs on its Git host than fit in %d MiB: delete branches and tags there that nobody needs", maxRefsAnswer>>20)
+
 // copies are what a Host knows of its copies.
 type copies struct {
 	http   *http.Client
@@ -66,11 +72,34 @@ type copied struct {
 	failed error
 }
 
+// boundedRefs reads maxRefsAnswer of an answer to what gets a list of refs.
+type boundedRefs struct{ http.RoundTripper }
+
+func (b boundedRefs) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, maxRefsAnswer)
+	}
+	return answer, err
+}
+
+// refsThere are the refs that a host has, none where its repository is empty.
+func refsThere(ctx context.Context, session transport.Session) (*packp.AdvRefs, error) {
+	advertised, err := session.AdvertisedReferencesContext(ctx)
+	switch {
+	case errors.Is(err, transport.ErrEmptyRemoteRepository):
+		return packp.NewAdvRefs(), nil
+	case errors.As(err, new(*http.MaxBytesError)):
+		return nil, errManyRefs
+	}
+	return advertised, err
+}
+
 // newCopies has do fetch from repositories that were said to have moved.
 func newCopies(do func(ctx context.Context, cluster string) error) *copies {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = copyTimeout
-	c := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := &http.Client{Transport: boundedRefs{t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &copies{
 		http:   c,
 		client: githttp.NewClientWithOptions(c, &githttp.ClientOptions{RedirectPolicy: githttp.NoFollowRedirects}),
@@ -179,8 +208,8 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 		return err
 	}
 	defer session.Close()
-	advertised, err := session.AdvertisedReferencesContext(ctx)
-	if err != nil && !errors.Is(err, transport.ErrEmptyRemoteRepository) {
+	advertised, err := refsThere(ctx, session)
+	if err != nil {
 		return err
 	}
 	changes, err := h.cfg.Upstream.Changes(h.cfg.Pace.With(ctx, repo.id), repo.id)
@@ -228,9 +257,6 @@ func (h *Host) copy(ctx context.Context, repo *repository) error {
 // those of the contract. Another one could stand where git has a folder for these.
 func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string]string {
 	branches := map[string]string{}
-	if advertised == nil {
-		return branches
-	}
 	for ref, hash := range advertised.References {
 		if branch := changes[ref]; branch != "" {
 			ref = contract.HeadsPrefix + branch
@@ -246,9 +272,6 @@ func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string
 
 // copyObjects has git store the pack of what is there and not here.
 func (h *Host) copyObjects(ctx context.Context, repo *repository, session transport.UploadPackSession, advertised *packp.AdvRefs, there, here map[string]string) error {
-	if advertised == nil {
-		return nil
-	}
 	have := slices.Sorted(maps.Values(here))
 	request := packp.NewUploadPackRequestFromCapabilities(advertised.Capabilities)
 	for _, hash := range there {

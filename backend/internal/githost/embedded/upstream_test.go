@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -407,6 +408,41 @@ func TestH4_ACopyHasAQuotaOfBytes(t *testing.T) {
 		t.Errorf("with more room: %v", err)
 	}
 	isTidy(t, host)
+}
+
+// TestH4_ACopyReadsNoMoreRefsThanItMay has a host with refs without an end.
+func TestH4_ACopyReadsNoMoreRefsThanItMay(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Int64
+	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		line := func(text string) error {
+			n, err := fmt.Fprintf(w, "%04x%s", len(text)+4, text)
+			sent.Add(int64(n))
+			return err
+		}
+		ones := strings.Repeat("1", 40)
+		err := line("# service=" + r.FormValue("service") + "\n")
+		_, _ = io.WriteString(w, "0000")
+		err = errors.Join(err, line(ones+" "+mainRef+"\x00report-status\n"))
+		for i := 0; err == nil && sent.Load() < 3*maxRefsAnswer; i++ {
+			err = line(fmt.Sprintf("%s refs/heads/changes/%01000d\n", ones, i))
+		}
+	}))
+	t.Cleanup(endless.Close)
+	from := serve(t)
+	host, err := New(t.Context(), Config{Dir: from.git.dir, Authenticator: passwords{}, Upstream: remote(endless.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, do := range map[string]func() error{
+		"a look": func() error { return host.refresh(t.Context(), cluster, 0) },
+		"a move": func() error { _, err := host.Push(t.Context(), cluster); return err },
+	} {
+		sent.Store(0)
+		if err := do(); !errors.Is(err, errManyRefs) || sent.Load() > 2*maxRefsAnswer {
+			t.Errorf("%s: after %d bytes: %v", name, sent.Load(), err)
+		}
+	}
 }
 
 // isTidy looks for what git leaves of a pack that it could not take as a whole.

@@ -20,6 +20,8 @@ type Bridge struct {
 	Password, Previous string
 	// Expires is zero for a password that does not.
 	Expires, PreviousExpires time.Time
+	// RepositoryURL is which repository it opens, "" in a Secret from before that was kept.
+	RepositoryURL string
 	// GitUsername and GitPassword open the repository on a Git host of its own; "" for none.
 	GitUsername, GitPassword string
 	// GitExpires and GitRenewAfter are zero if the host does not end that by itself.
@@ -35,7 +37,8 @@ func ReadBridge(data map[string][]byte) Bridge {
 	return Bridge{
 		Password: string(data[keyPassword]), Expires: at(keyExpires),
 		Previous: string(data[keyPrevious]), PreviousExpires: at(keyPreviousExpires),
-		GitUsername: string(data[v1alpha1.GitUsernameKey]), GitPassword: string(data[v1alpha1.GitPasswordKey]),
+		RepositoryURL: string(data[v1alpha1.RepositoryURLKey]),
+		GitUsername:   string(data[v1alpha1.GitUsernameKey]), GitPassword: string(data[v1alpha1.GitPasswordKey]),
 		GitExpires: at(v1alpha1.GitExpiresKey), GitRenewAfter: at(v1alpha1.GitRenewAfterKey),
 	}
 }
@@ -45,9 +48,12 @@ func (b Bridge) WriteTo(data map[string][]byte) {
 	data[keyPassword] = []byte(b.Password)
 	data[keyExpires] = []byte(b.Expires.UTC().Format(time.RFC3339))
 	for _, key := range []string{
-		keyPrevious, keyPreviousExpires, v1alpha1.GitUsernameKey, v1alpha1.GitPasswordKey, v1alpha1.GitExpiresKey, v1alpha1.GitRenewAfterKey,
+		keyPrevious, keyPreviousExpires, v1alpha1.RepositoryURLKey, v1alpha1.GitUsernameKey, v1alpha1.GitPasswordKey, v1alpha1.GitExpiresKey, v1alpha1.GitRenewAfterKey,
 	} {
 		delete(data, key)
+	}
+	if b.RepositoryURL != "" {
+		data[v1alpha1.RepositoryURLKey] = []byte(b.RepositoryURL)
 	}
 	if b.GitPassword != "" {
 		data[v1alpha1.GitUsernameKey] = []byte(b.GitUsername)

@@ -26,8 +26,8 @@ const (
 	GitPasswordKey = "git-password"
 )
 
-// RepositoryURLKey is where a Connection's Secret says which repository its credential opens; absent in
-// one that was made by hand, or by an older plugin.
+// RepositoryURLKey is where an agent's Secret says which repository its credential opens; absent in
+// one that was made by hand, or by an older plugin or backend.
 const RepositoryURLKey = "repository-url"
 
 // SSHPrivateKeyKey and KnownHostsKey are where an agent's Secret has what opens the
@@ -73,6 +73,15 @@ func GitCredential(data map[string][]byte) (username, password string) {
 		return string(data[GitUsernameKey]), string(data[GitPasswordKey])
 	}
 	return string(data["username"]), string(data["password"])
+}
+
+// GitCredentialFor is what opens a repository, of the data of an agent's Secret; empty if that is
+// for a repository on another host.
+func GitCredentialFor(repositoryURL string, data map[string][]byte) (username, password string) {
+	if at := string(data[RepositoryURLKey]); at != "" && hostOf(at) != hostOf(repositoryURL) {
+		return "", ""
+	}
+	return GitCredential(data)
 }
 
 // SSHCredential is what opens the repository over SSH, of the data of an agent's Secret.
@@ -132,10 +141,10 @@ func (c *Connection) IsOnBackend() bool {
 // is for a repository on another host. The backend may have several names, and knows all that it
 // gives.
 func (c *Connection) GitCredential(data map[string][]byte) (username, password string) {
-	if at := string(data[RepositoryURLKey]); at != "" && !c.IsOnBackend() && hostOf(at) != hostOf(c.Spec.RepositoryURL) {
-		return "", ""
+	if c.IsOnBackend() {
+		return GitCredential(data)
 	}
-	return GitCredential(data)
+	return GitCredentialFor(c.Spec.RepositoryURL, data)
 }
 
 // hostOf is the host name of a URL, "" for what is none.

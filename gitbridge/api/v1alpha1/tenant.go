@@ -39,9 +39,9 @@ const (
 	// rights are bound to.
 	TenantServiceAccount = "gitbind-tenant"
 	// BridgeSecret has the bridge's credential for the repository: keys
-	// username, password and expires (RFC 3339), and for some minutes after a
-	// renewal previous-password and previous-expires. For a repository over SSH:
-	// SSHPrivateKeyKey and KnownHostsKey.
+	// username, password and expires (RFC 3339), RepositoryURLKey, and for some
+	// minutes after a renewal previous-password and previous-expires. For a
+	// repository over SSH: SSHPrivateKeyKey and KnownHostsKey.
 	BridgeSecret = "gitbind-bridge"
 	// KonnectorSecret has what is kept of the konnector's credential: keys
 	// username, sha256 and expires (RFC 3339), and next-sha256 and next-expires

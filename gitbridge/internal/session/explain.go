@@ -20,7 +20,7 @@ func explain(err error) Condition {
 		v := tooLarge(limit)
 		return Condition{"False", string(v.Reason), v.Message}
 	case errors.Is(err, ErrNoCredential):
-		return Condition{"False", "SecretMissing", "the Secret gitbind-bridge with username and password, or for SSH with ssh-privatekey and known_hosts, is missing in the tenant namespace"}
+		return Condition{"False", "SecretMissing", "the Secret gitbind-bridge with username and password, or for SSH with ssh-privatekey and known_hosts, is missing in the tenant namespace, or is for a repository on another host"}
 	case errors.As(err, &ssh):
 		reason := map[error]string{store.ErrHostKey: "HostKeyRefused", store.ErrUnauthorized: "CredentialRefused", store.ErrRepositoryNotFound: "RepositoryNotFound"}[ssh.Kind]
 		return Condition{"False", reason, "the repository cannot be opened over SSH with the Secret gitbind-bridge, which is read again at each try: " + ssh.Reason}

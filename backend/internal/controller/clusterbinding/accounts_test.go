@@ -1,6 +1,7 @@
 package clusterbinding
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -91,7 +92,7 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
 	host := &tokens{of: map[string]map[string]string{}}
-	r := &Reconciler{Client: api, Live: api, Accounts: host, Now: func() time.Time { return now }}
+	r := &Reconciler{Client: api, Live: api, Host: host, Accounts: host, Now: func() time.Time { return now }}
 	key := client.ObjectKey{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}
 	bridge := func() credential.Bridge {
 		t.Helper()
@@ -182,7 +183,7 @@ func TestWhatTheHostEndsByItselfIsRenewedInTime(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
 	host := &tokens{of: map[string]map[string]string{}, expires: now.Add(time.Hour)}
-	r := &Reconciler{Client: api, Live: api, Accounts: host, Now: func() time.Time { return now }}
+	r := &Reconciler{Client: api, Live: api, Host: host, Accounts: host, Now: func() time.Time { return now }}
 	bridge := func(issued int, again time.Duration) credential.Bridge {
 		t.Helper()
 		if err := r.bridgeCredential(t.Context(), cluster()); err != nil {
@@ -426,6 +427,89 @@ func TestE14_ARepositoryIsMovedBeforeItsPlaceIsSaid(t *testing.T) {
 	}
 	if b := credential.ReadBridge(s.Data); b.GitPassword != "" || !b.GitExpires.IsZero() || b.Password == "" {
 		t.Errorf("%+v", b)
+	}
+}
+
+// bridge is what the bridge's Secret has.
+func (w *world) bridge() map[string][]byte {
+	w.t.Helper()
+	var s corev1.Secret
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}, &s); err != nil {
+		w.t.Fatal(err)
+	}
+	return s.Data
+}
+
+// TestAMoveThatFailsLeavesTheBridgeItsCredential has the bridge go on with the host that is left,
+// which is to see nothing of the next one.
+func TestAMoveThatFailsLeavesTheBridgeItsCredential(t *testing.T) {
+	t.Parallel()
+	for reason, next := range map[string]func(w *world){
+		"AnotherRepository": func(w *world) {
+			w.Move = func(context.Context, string) (bool, error) { return true, githost.ErrOtherHistory }
+		},
+		"GitHostRefusesWebhook": func(w *world) { w.host.trouble = githost.ErrWebhook },
+		"RepositoryGone":        func(w *world) { w.host.gone, w.Accounts = true, nil }, // to the embedded host
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.host.expires = time.Time{}
+			w.run()
+			before, was, accounts := w.bridge(), w.host.url, w.Accounts
+			if at := string(before[v1alpha1.RepositoryURLKey]); at != "https://git.example.com/k3x9d2abqw" {
+				t.Errorf("it is of %q", at)
+			}
+			w.host.url, w.host.issued = "https://next.example.com/", 0
+			w.Move = func(context.Context, string) (bool, error) { return true, nil }
+			next(w)
+			for range 3 {
+				w.now = w.now.Add(2 * time.Minute)
+				if _, ready := w.run(); ready.Reason != reason {
+					t.Errorf("%+v", ready)
+				}
+			}
+			if is := w.bridge(); !maps.EqualFunc(is, before, bytes.Equal) || w.host.issued != 0 {
+				t.Errorf("%d were issued, and it has %q instead of %q", w.host.issued, is, before)
+			}
+			// The operator takes it back.
+			w.host.url, w.host.gone, w.host.trouble, w.Accounts = was, false, nil, accounts
+			if _, ready := w.run(); ready.Reason != "Ready" || !maps.EqualFunc(w.bridge(), before, bytes.Equal) {
+				t.Errorf("taken back: %+v", ready)
+			}
+		})
+	}
+}
+
+// TestAMoveThatIsTakenBackGivesTheBridgeACredentialOfItsHost has one that ended between the
+// bridge's Secret and what the ClusterBinding says.
+func TestAMoveThatIsTakenBackGivesTheBridgeACredentialOfItsHost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.host.expires = time.Time{}
+	w.run()
+	next := func(url string, accounts githost.Accounts) {
+		t.Helper()
+		var cb v1alpha1.ClusterBinding
+		if err := w.api.Get(t.Context(), client.ObjectKey{Name: "k3x9d2abqw"}, &cb); err != nil {
+			t.Fatal(err)
+		}
+		w.host.url, w.Accounts, w.host.issued = url, accounts, 0
+		if err := w.bridgeCredential(t.Context(), &cb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, accounts := range []githost.Accounts{w.host, nil} {
+		next("https://next.example.com/", accounts)
+		if at := string(w.bridge()[v1alpha1.RepositoryURLKey]); at != "https://next.example.com/k3x9d2abqw" {
+			t.Errorf("it is of %q", at)
+		}
+		w.host.url, w.Accounts, w.host.issued = "", w.host, 0
+		w.now = w.now.Add(time.Hour)
+		w.run()
+		if is := w.bridge(); string(is[v1alpha1.RepositoryURLKey]) != "https://git.example.com/k3x9d2abqw" || len(is[v1alpha1.GitPasswordKey]) == 0 || w.host.issued != 1 {
+			t.Errorf("%d were issued, and it has %q", w.host.issued, is)
+		}
 	}
 }
 

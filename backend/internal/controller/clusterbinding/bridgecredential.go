@@ -31,8 +31,8 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	if err := r.Live.Get(ctx, key, &s); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	now := r.Now()
-	next := credential.Bridge{Password: credential.New(credential.BridgePrefix), Expires: now.Add(bridgeLifetime)}
+	now, url := r.Now(), r.Host.URL(cb.Name)
+	next := credential.Bridge{Password: credential.New(credential.BridgePrefix), Expires: now.Add(bridgeLifetime), RepositoryURL: url}
 	if len(s.Data["password"]) == 0 {
 		if err := r.forGit(ctx, cb, &next); err != nil {
 			return err
@@ -41,17 +41,23 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	}
 	before := credential.ReadBridge(s.Data)
 	_, asked := s.Annotations[v1alpha1.RotateAnnotation]
-	lacking := r.Accounts != nil && (before.GitPassword == "" || r.moves(cb))
+	elsewhere := r.moves(cb)
+	if before.RepositoryURL != "" {
+		elsewhere = before.RepositoryURL != url
+	}
+	lacking := r.Accounts != nil && (before.GitPassword == "" || elsewhere)
 	switch {
 	case asked, lacking, !now.Before(before.Expires.Add(-bridgeLeft)):
 		if !asked {
 			next.Previous, next.PreviousExpires = before.Password, now.Add(bridgeOverlap)
 		}
-	case r.Accounts == nil && before.GitPassword != "":
+	case r.Accounts == nil && (before.GitPassword != "" || elsewhere):
 		next = before // of the host that had the repository before
+		next.RepositoryURL = url
 		next.GitUsername, next.GitPassword, next.GitExpires, next.GitRenewAfter = "", "", time.Time{}, time.Time{}
 	case r.Accounts != nil && !before.GitExpires.IsZero() && !now.Before(before.GitRenewAfter):
 		next = before // the host ends what it gave sooner than that
+		next.RepositoryURL = url
 	default:
 		return nil
 	}

@@ -44,7 +44,7 @@ func TestTheBridgesCredentialIsReplacedInTimeAndWhenAskedFor(t *testing.T) {
 				s.Annotations = map[string]string{v1alpha1.RotateAnnotation: "yes", "other": "kept"}
 			}
 			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(s))
-			r := &Reconciler{Client: api, Live: api, Now: func() time.Time { return now }}
+			r := &Reconciler{Client: api, Live: api, Host: &tokens{}, Now: func() time.Time { return now }}
 			if err := r.bridgeCredential(t.Context(), cluster()); err != nil {
 				t.Fatal(err)
 			}

@@ -145,8 +145,8 @@ func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) erro
 		}
 	}
 	err := named("repository", r.repository(ctx, cb))
-	if cb.Status.Repository == nil && err != nil {
-		return err
+	if err != nil && (cb.Status.Repository == nil || r.moves(cb)) {
+		return err // the bridge goes on where the repository was
 	}
 	// What is wrong with one that exists, such as its webhook, leaves the bridge its credential.
 	return errors.Join(err, named("bridge's credential", r.bridgeCredential(ctx, cb)))

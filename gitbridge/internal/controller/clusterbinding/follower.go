@@ -119,9 +119,10 @@ func (r *Reconciler) open(ctx context.Context, f *follower) (*gitstore.Repositor
 			return nil, err
 		}
 	}
+	ofRepository := func(data map[string][]byte) (user, password string) { return v1alpha1.GitCredentialFor(f.url, data) }
 	name, email := contract.BridgeIdentity()
 	return gitstore.Open(gitstore.Options{
-		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, v1alpha1.GitCredential), SSH: r.sshCredential(f.cluster.Namespace), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
+		URL: f.url, Credentials: r.credentials(f.cluster.Namespace, ofRepository), SSH: r.sshCredential(f.cluster.Namespace), RootCAs: r.RootCAs, Committer: store.Signature{Name: name, Email: email},
 		Guard: r.Guard, Observer: r.Metrics.Repository(f.cluster.ID), Now: r.Now, TrustHints: notify.FromHost(r.BackendURL, f.url), Pushed: f.pushed.Add,
 		Signer: signer, ReadSignatures: f.allowed != "",
 	})

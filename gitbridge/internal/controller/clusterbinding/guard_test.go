@@ -8,9 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/internal/session"
 	"gitbind.dev/gitbridge/internal/tenant"
 	"gitbind.dev/gitbridge/lease"
 	"gitbind.dev/gitbridge/store"
@@ -50,6 +52,32 @@ func TestABridgeWithoutItsLeasePushesNothing(t *testing.T) {
 		}})
 		if errors.Is(err, lease.ErrNotHeld) != elect || !elect && err != nil || (host.Head(id, "status") == before) != elect {
 			t.Errorf("%s: %v, status at %q, before at %q", name, err, host.Head(id, "status"), before)
+		}
+	}
+}
+
+// After a move the bridge's Secret may be of the next host before the ClusterBinding names that.
+func TestTheBridgesCredentialIsShownOnlyToTheHostOfItsRepository(t *testing.T) {
+	t.Parallel()
+	const id, namespace = "k3x9d2abqw", "gb-k3x9d2abqw"
+	host := githost.New(t)
+	host.Create(id, "secret")
+	for at, missing := range map[string]bool{"": false, host.URL(id): false, "https://next.example.com/" + id: true} {
+		api := fakeapi.New(fakeapi.Builder().WithScheme(clientgoscheme.Scheme).WithObjects(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.BridgeSecret},
+			Data:       map[string][]byte{"username": []byte("bridge"), "password": []byte("secret"), v1alpha1.RepositoryURLKey: []byte(at)},
+		}))
+		l, err := lease.New(&rest.Config{}, lease.Options{Namespace: v1alpha1.SystemNamespace, Name: "gitbind-gitbridge"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &Reconciler{Client: api, Server: api, Guard: l.Guard, Now: time.Now}
+		repo, err := r.open(t.Context(), &follower{cluster: tenant.Cluster{ID: id, Namespace: namespace}, url: host.URL(id)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := repo.Branch("main").Fetch(t.Context()); errors.Is(err, session.ErrNoCredential) != missing || !missing && err != nil {
+			t.Errorf("of %q: %v", at, err)
 		}
 	}
 }

@@ -112,6 +112,27 @@ func TestTheGitHostOfAControlPlaneMayHaveAnAuthorityOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestTheBridgesCredentialIsShownToNoOtherHost has one of the host to which a repository moves.
+func TestTheBridgesCredentialIsShownToNoOtherHost(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[string]string{"": "secret", "HOST/git/k3x9d2abqw.git": "secret", "https://next.example.com/k3x9d2abqw.git": ""} {
+		shown := ""
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, shown, _ = r.BasicAuth()
+			w.WriteHeader(http.StatusForbidden)
+		}))
+		secret := map[string][]byte{
+			corev1.BasicAuthUsernameKey: []byte("bridge"), corev1.BasicAuthPasswordKey: []byte("secret"),
+			v1alpha1.RepositoryURLKey: []byte(strings.Replace(at, "HOST", server.URL, 1)),
+		}
+		_, _, err := Input{}.read(t.Context(), server.URL+"/git/k3x9d2abqw.git", secret)
+		server.Close()
+		if err == nil || shown != want {
+			t.Errorf("of %q, the host was shown %q: %v", at, shown, err)
+		}
+	}
+}
+
 func TestWhatIsDeletedOrEmptiedIsShownByName(t *testing.T) {
 	h := &holder{
 		kind: "ClusterBinding", Holder: "Cluster a (prod)", RemovalsHeld: true,

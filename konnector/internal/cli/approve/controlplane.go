@@ -111,7 +111,7 @@ func (in Input) read(ctx context.Context, url string, secret map[string][]byte) 
 		URL:     url,
 		RootCAs: roots,
 		Credentials: func(context.Context) (string, string, error) {
-			user, password := v1alpha1.GitCredential(secret)
+			user, password := v1alpha1.GitCredentialFor(url, secret)
 			return user, password, nil
 		},
 		SSH: func(context.Context) ([]byte, []byte, error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"gitbind.dev/backend/internal/access"
@@ -37,6 +39,17 @@ const (
 // PullPrefix begins the name of the branch that the copy of a pull request has, before its
 // number. No other branch is copied by such a name.
 const PullPrefix = contract.ChangesPrefix + "pull-"
+
+// PullNumber is that of the pull request of which a branch is the copy; ok is false of a branch
+// that is none, such as one of an API whose plural begins with "pull-".
+func PullNumber(branch string) (number int64, ok bool) {
+	digits, ok := strings.CutPrefix(branch, PullPrefix)
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if !ok || err != nil {
+		return 0, false
+	}
+	return int64(n), true
+}
 
 // Changes shows proposed changes, keeps what is said of them, and merges them. A
 // proposed change is a branch below changes/ with commits that main does not have. Who

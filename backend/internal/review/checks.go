@@ -293,7 +293,7 @@ func (c *Checks) tell(ctx context.Context, cluster string, proposed map[string]s
 // for what is people's alone.
 func proposedBy(cluster string, change *githost.Change) *githost.Pull {
 	made, alone := konnectors(cluster, change)
-	if strings.HasPrefix(change.Branch, githost.PullPrefix) || made == nil {
+	if _, pull := githost.PullNumber(change.Branch); pull || made == nil {
 		return nil
 	}
 	return &githost.Pull{

@@ -78,7 +78,7 @@ type merged struct {
 // addMerged keeps of a change that is proposed no more what is to be said of it, if people
 // have merged its pull request.
 func (c *Checks) addMerged(ctx context.Context, cluster string, was told) error {
-	if !strings.HasPrefix(was.check.Branch, githost.PullPrefix) || len(was.claims) == 0 {
+	if _, pull := githost.PullNumber(was.check.Branch); !pull || len(was.claims) == 0 {
 		return nil
 	}
 	done, err := c.isMerged(ctx, cluster, was)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"gitbind.dev/backend/internal/clusterqueue"
@@ -161,7 +160,7 @@ func (c *Checks) judgeOne(ctx context.Context, r *round, branch string) error {
 	if err := c.tellChange(ctx, r.cluster, change, is, r.before[branch], r.proposed); err != nil {
 		return err
 	}
-	if !strings.HasPrefix(branch, githost.PullPrefix) {
+	if _, pull := githost.PullNumber(branch); !pull {
 		is = is.brief()
 	}
 	r.now[branch] = is

@@ -20,7 +20,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
 	"gitbind.dev/backend/internal/githost"
-	"gitbind.dev/gitbridge/contract"
 )
 
 // moveTimeout bounds how long the other side may take for a whole repository.
@@ -161,7 +160,7 @@ func (h *Host) pushUpstream(ctx context.Context, repo *repository) error {
 		}
 	}
 	for ref, hash := range here {
-		if strings.HasPrefix(ref, contract.HeadsPrefix+githost.PullPrefix) {
+		if namedAsPull(ref) {
 			continue // a copy of a pull request of the host before
 		}
 		command := &packp.Command{Name: plumbing.ReferenceName(ref), New: plumbing.NewHash(hash), Old: advertised.References[ref]}

@@ -37,7 +37,7 @@ func moving(t *testing.T) (*served, another, func(another) *Host) {
 	from := serve(t)
 	c := from.clone(t, access.Owner)
 	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
-	c.pushed("HEAD:main", "HEAD:refs/heads/changes/larger")
+	c.pushed("HEAD:main", "HEAD:refs/heads/changes/larger", "HEAD:refs/heads/changes/pull-requests.example.com/team-a/7")
 	to := another{testhost.New(t)}
 	to.Create(cluster, "secret")
 	return from, to, func(to another) *Host {

@@ -260,7 +260,7 @@ func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string
 	for ref, hash := range advertised.References {
 		if branch := changes[ref]; branch != "" {
 			ref = contract.HeadsPrefix + branch
-		} else if strings.HasPrefix(ref, contract.HeadsPrefix+githost.PullPrefix) {
+		} else if namedAsPull(ref) {
 			continue // it would be taken for somebody else's change
 		}
 		if (ref == mainRef || ref == statusRef || proposal(ref)) && validRef(ref) {
@@ -268,6 +268,14 @@ func branchesOf(advertised *packp.AdvRefs, changes map[string]string) map[string
 		}
 	}
 	return branches
+}
+
+// namedAsPull tells whether a ref has the name that the copy of a pull request has, or stands where
+// git has a folder for that.
+func namedAsPull(ref string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(ref, changesPrefix), "/")
+	_, ok := githost.PullNumber(contract.ChangesPrefix + first)
+	return ok
 }
 
 // copyObjects has git store the pack of what is there and not here.

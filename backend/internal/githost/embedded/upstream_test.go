@@ -237,6 +237,27 @@ func TestACopyHasTheBranchesOfTheContract(t *testing.T) {
 	}
 }
 
+// TestACopyHasProposalsOfAnyAPI has branches that nearly have the name of a copy of a pull request.
+func TestACopyHasProposalsOfAnyAPI(t *testing.T) {
+	t.Parallel()
+	from, host, _ := copyOf(t)
+	c := from.clone(t, access.Owner)
+	c.commit("Order", map[string]string{copiedFile: "plan: small\n"})
+	c.pushed("HEAD:main")
+	first := strings.TrimSpace(c.git("rev-parse", "HEAD"))
+	for _, ref := range []string{"refs/pull/7/head", "refs/heads/changes/pull-7/typo", "refs/heads/changes/pull-8", "refs/heads/changes/pull-requests.example.com/team-a/7"} {
+		from.ref(t, ref, first)
+	}
+	if err := host.refresh(t.Context(), cluster, 0); err != nil {
+		t.Fatal(err)
+	}
+	heads, err := host.Heads(t.Context(), cluster)
+	want := []restapi.RefEvent{{Ref: "refs/heads/changes/pull-7", Hash: first}, {Ref: "refs/heads/changes/pull-requests.example.com/team-a/7", Hash: first}, {Ref: mainRef, Hash: first}}
+	if err != nil || !slices.Equal(heads, want) {
+		t.Errorf("the copy has %v (%v), want %v", heads, err, want)
+	}
+}
+
 // TestAClusterThatPushesAllTheTimeWaits has its host be told of each push.
 func TestAClusterThatPushesAllTheTimeWaits(t *testing.T) {
 	t.Parallel()

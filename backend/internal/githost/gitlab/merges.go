@@ -95,11 +95,8 @@ func (r *repository) one(number int64) string {
 // branch is the branch of the project that a change is on, "" for one of another project, and
 // after it was merged, when there may be none any more.
 func (r *repository) branch(ctx context.Context, name string) (string, error) {
-	number, ok, err := pulls.Number(name)
-	switch {
-	case err != nil:
-		return "", err
-	case !ok:
+	number, ok := githost.PullNumber(name)
+	if !ok {
 		return name, nil
 	}
 	var m merge

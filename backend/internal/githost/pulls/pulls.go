@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"gitbind.dev/backend/internal/githost"
@@ -243,30 +242,18 @@ func (q Requests) Changes(ctx context.Context, cluster string) (map[string]strin
 	return branches, nil
 }
 
-// Number is that of the pull request of which a branch is the copy; ok is false of a branch
-// that is none.
-func Number(branch string) (number int64, ok bool, err error) {
-	digits, ok := strings.CutPrefix(branch, githost.PullPrefix)
-	if !ok {
-		return 0, false, nil
-	}
-	if number, err = strconv.ParseInt(digits, 10, 64); err != nil {
-		return 0, true, fmt.Errorf("%q is no copy of a pull request: %w", branch, err)
-	}
-	return number, true, nil
-}
-
 // Say has the pull request that a check is about show its text, in the place of what it
 // showed before. A branch that somebody pushed has none yet.
 func Say(ctx context.Context, r Repository, c githost.Check) error {
-	number, ok, err := Number(c.Branch)
-	if !ok || err != nil {
-		return err
+	number, ok := githost.PullNumber(c.Branch)
+	if !ok {
+		return nil
 	}
 	text := marker + "\n" + c.Text
 	var ours *Comment
 	list := func(p Page) ([]Comment, bool, error) { return r.Comments(ctx, number, p) }
 	for n, more := 1, true; more && ours == nil && n <= maxCommentPages; n++ {
+		var err error
 		more, err = read(Page{n, PageSize}, list, func(some []Comment) {
 			for _, said := range some {
 				if ours == nil && said.Ours && strings.HasPrefix(said.Body, marker) {

@@ -43,7 +43,7 @@ type Check struct {
 	OK, Pending bool
 	// Words is one line of at most MaxWords characters; URL leads to more.
 	Words, URL string
-	// Text says more, in Markdown. It is shown beside the discussion, once.
+	// Text says more, in Markdown of at most 64,000 bytes. It is shown beside the discussion, once.
 	Text string
 }
 

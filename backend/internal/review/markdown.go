@@ -13,6 +13,9 @@ const (
 	// maxRows is how many fields are shown in a comment, and maxCell how long each value,
 	// in characters.
 	maxRows, maxCell = 60, 160
+	// maxText is how long the text of a check is, in bytes: hosts take no more than 64 KiB, and it
+	// is kept in memory.
+	maxText = 60 << 10
 )
 
 // does says what becomes of a service.
@@ -83,7 +86,16 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 	if more > 0 {
 		fmt.Fprintf(&b, "\nand %d more fields.\n", more)
 	}
-	return b.String()
+	return ended(b.String())
+}
+
+// ended ends a text that is too long with a line of it.
+func ended(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	lines := text[:strings.LastIndexByte(text[:maxText], '\n')+1]
+	return strings.TrimRight(lines, "\n") + "\n\n… and more\n"
 }
 
 // code shows a text as it is, "" for none. Nothing in it means anything to Markdown.

@@ -1,10 +1,13 @@
 package review
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/contract"
 )
 
 func TestACommentSaysToAnybodyWhatBecomesOfServices(t *testing.T) {
@@ -48,5 +51,27 @@ func TestNothingThatIsProposedIsMoreThanText(t *testing.T) {
 	}
 	if got := comment("w", "u", []restapi.ChangedFile{many}); !strings.Contains(got, "and 45 more fields") || len(got) > maxRows*(maxCell+100) {
 		t.Errorf("%d bytes: %s", len(got), got[len(got)-100:])
+	}
+}
+
+// TestH4_ACommentIsNoLongerThanHostsTake has as many files as are looked at, each of which is refused.
+func TestH4_ACommentIsNoLongerThanHostsTake(t *testing.T) {
+	t.Parallel()
+	files := make([]restapi.ChangedFile, githost.MaxChangedFiles)
+	for i := range files {
+		path := fmt.Sprintf("bindings/%d%s", i, strings.Repeat("/.", githost.MaxPath/2))
+		files[i] = restapi.ChangedFile{Path: path, Problem: path, Untried: path, Waits: path}
+	}
+	got := comment("300 files would be refused", "u", files)
+	if len(got) > 64<<10 || !strings.HasSuffix(got, "</code>\n\n… and more\n") {
+		t.Errorf("%d bytes: %s", len(got), got[len(got)-100:])
+	}
+	var results []result
+	for range githost.MaxChangedFiles {
+		results = append(results, result{contract.Key{Namespace: strings.Repeat("-", 250), Name: "x"}, strings.Repeat("-", 1000), false, false, false})
+	}
+	c := &Checks{service: &Service{}}
+	if check := c.summarizeMerged(cluster, githost.Check{Text: got}, results); len(check.Text) > 64<<10 {
+		t.Errorf("merged, it has %d bytes", len(check.Text))
 	}
 }

@@ -279,6 +279,6 @@ func (c *Checks) summarizeMerged(cluster string, before githost.Check, results [
 	}
 	// Below it stays what was merged.
 	_, change, _ := strings.Cut(before.Text, "\n")
-	check.Text = b.String() + change
+	check.Text = ended(b.String() + change)
 	return check
 }

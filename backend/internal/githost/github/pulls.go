@@ -15,17 +15,11 @@ import (
 // checkName is what reviewers see, and what the ruleset of main can require.
 const checkName = "gitbind"
 
-// maxSummary is how long GitHub lets the text of a check and of a comment be, in bytes.
-const maxSummary = 65535
-
 // Check implements githost.Checks: as a check run, and as a comment on the pull request.
 func (h *Host) Check(ctx context.Context, id string, c githost.Check) error {
 	r, err := h.pulls(ctx, id)
 	if err != nil {
 		return err
-	}
-	if len(c.Text) > maxSummary-1<<10 {
-		c.Text = strings.ToValidUTF8(c.Text[:maxSummary-1<<10], "") + "\n\n… and more: see the details of the check."
 	}
 	if err := r.checkRun(ctx, c); err != nil {
 		return r.app.trouble("set the check of "+c.Commit, err)

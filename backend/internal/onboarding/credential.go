@@ -61,12 +61,17 @@ func (s *Service) renew(ctx context.Context, who access.Caller) (*restapi.Creden
 	if err := s.mayRenew(ctx, who); err != nil {
 		return nil, err
 	}
+	undo, err := s.mayIssueGit(who.Cluster, byKonnector)
+	if err != nil {
+		return nil, err
+	}
 	cred, err := s.Keys.Renew(ctx, who.Cluster, who.Hash)
 	if err != nil {
+		undo()
 		return nil, keyTrouble(err)
 	}
 	s.Log.InfoContext(ctx, "Credential renewed", "cluster", who.Cluster, "expires", cred.Expires)
-	return s.withGit(ctx, who.Cluster, byKonnector, cred)
+	return s.withGit(ctx, who.Cluster, cred)
 }
 
 func (s *Service) mayRenew(ctx context.Context, who access.Caller) error {
@@ -90,31 +95,37 @@ const (
 	byOwner     = "owner"
 )
 
+// mayIssueGit tells whether a Git host of its own may be asked for what opens the repository. It
+// comes before a new credential is kept, which has the host be asked what has ended. Undo has it
+// not count.
+func (s *Service) mayIssueGit(cluster, by string) (undo func(), err error) {
+	if s.Accounts == nil {
+		return func() {}, nil
+	}
+	undo, err = s.issues.May(cluster, by, s.Now())
+	if often := (*githost.TooOftenError)(nil); errors.As(err, &often) {
+		err = refusal.Because(err, refusal.Unavailable, "this cluster asked for several credentials of the Git host within minutes: try again from %s on", often.Until.UTC().Format(time.RFC3339))
+	}
+	return undo, err
+}
+
 // withGit adds to a konnector's credential which repository it opens, or what does, on a Git
 // host of its own. That has the credential's hash for a name, and ends with it.
-func (s *Service) withGit(ctx context.Context, cluster, by string, cred *restapi.Credential) (*restapi.Credential, error) {
+func (s *Service) withGit(ctx context.Context, cluster string, cred *restapi.Credential) (*restapi.Credential, error) {
 	if s.Accounts == nil {
 		cred.RepositoryURL = s.Host.URL(cluster)
 		return cred, nil
 	}
 	var err error
-	cred.Git, err = s.issueGit(ctx, cluster, by, credential.Hash(cred.Password))
+	cred.Git, err = s.issueGit(ctx, cluster, credential.Hash(cred.Password))
 	return cred, err
 }
 
 // issueGit gives what opens the repository to who has the credential with a hash, which is
 // its name.
-func (s *Service) issueGit(ctx context.Context, cluster, by, hash string) (*restapi.GitCredential, error) {
-	var often *githost.TooOftenError
-	undo, err := s.issues.May(cluster, by, s.Now())
-	if errors.As(err, &often) {
-		return nil, refusal.Because(err, refusal.Unavailable, "this cluster asked for several credentials of the Git host within minutes: try again from %s on", often.Until.UTC().Format(time.RFC3339))
-	}
+func (s *Service) issueGit(ctx context.Context, cluster, hash string) (*restapi.GitCredential, error) {
 	git, err := s.Accounts.Issue(ctx, cluster, credential.KonnectorUser, hash)
 	if err != nil {
-		if by == byOwner {
-			undo() // People are bounded by what they may ask for.
-		}
 		return nil, refusal.Because(err, refusal.Unavailable, "the Git host gives no credential just now: try again")
 	}
 	// What was revoked meanwhile gets nothing: those of its name may have been ended already.
@@ -137,7 +148,10 @@ func (s *Service) renewGit(ctx context.Context, who access.Caller) (*restapi.Git
 	if err := s.mayRenew(ctx, who); err != nil {
 		return nil, err
 	}
-	return s.issueGit(ctx, who.Cluster, byKonnector, who.Hash)
+	if _, err := s.mayIssueGit(who.Cluster, byKonnector); err != nil {
+		return nil, err
+	}
+	return s.issueGit(ctx, who.Cluster, who.Hash)
 }
 
 // keyTrouble is trouble, and a change at the same time that does not end.

@@ -116,7 +116,7 @@ func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 			}
 			cred, err = keys.Issue(t.Context(), id)
 			if err == nil {
-				_, err = s.withGit(t.Context(), id, byOwner, cred)
+				_, err = s.withGit(t.Context(), id, cred)
 			}
 			is("connected", cred.Git, err)
 		})

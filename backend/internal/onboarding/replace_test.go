@@ -223,3 +223,28 @@ func TestH7_OneKonnectorDoesNotUseUpTheGitHostsLimitAndKeepsItsOwnerFromNothing(
 		t.Errorf("its owner replaces its credential: %v", err)
 	}
 }
+
+// TestH7_ARenewalThatMustWaitChangesNothing has a konnector ask for all of it: what has another hash
+// has the Git host be asked what ended.
+func TestH7_ARenewalThatMustWaitChangesNothing(t *testing.T) {
+	t.Parallel()
+	r := newReplacing(t)
+	now := time.Now()
+	r.Now = func() time.Time { return now }
+	konnector := access.Caller{Cluster: id, Hash: r.old}
+	written := map[string]bool{}
+	for range 60 {
+		now = now.Add(renewEvery)
+		if _, err := r.renew(t.Context(), konnector); err != nil && !refusal.Is(err, refusal.Unavailable) {
+			t.Fatal(err)
+		}
+		var s corev1.Secret
+		if err := r.Live.Get(t.Context(), client.ObjectKey{Namespace: v1alpha1.TenantNamespace(id), Name: v1alpha1.KonnectorSecret}, &s); err != nil {
+			t.Fatal(err)
+		}
+		written[s.ResourceVersion] = true
+	}
+	if n := len(written); n > 5 || n != r.host.asked {
+		t.Errorf("in a minute its Secret was written %d times, and the host asked for %d credentials", n, r.host.asked)
+	}
+}

@@ -39,15 +39,20 @@ func (s *Service) replace(ctx context.Context, who login.Identity, cluster strin
 	if s.Accounts == nil {
 		give = s.Keys.Issue
 	}
+	undo, err := s.mayIssueGit(cluster, byOwner)
+	if err != nil {
+		return nil, err
+	}
 	var cred *restapi.Credential
-	err := s.whileOwner(ctx, who, cluster, func() (err error) {
+	err = s.whileOwner(ctx, who, cluster, func() (err error) {
 		cred, err = give(ctx, cluster)
 		return keyTrouble(err)
 	})
 	if err == nil {
-		cred, err = s.withGit(ctx, cluster, byOwner, cred)
+		cred, err = s.withGit(ctx, cluster, cred)
 	}
 	if err != nil {
+		undo() // People are bounded by what they may ask for.
 		return nil, err
 	}
 	if s.Accounts == nil {

@@ -33,6 +33,8 @@ type tokens struct {
 	// expires is when what is issued expires; renewed a while before.
 	expires time.Time
 	issued  int
+	// asked is how often it was asked whether the repository is there, or for an agent's tokens.
+	asked int
 	// trouble is what is wrong with the repository, notReady with the host, and refusal with
 	// giving credentials; gone says that
 	// it shows no repository.
@@ -42,7 +44,10 @@ type tokens struct {
 	url string
 }
 
-func (t *tokens) Exists(context.Context, string) (bool, error) { return !t.gone, nil }
+func (t *tokens) Exists(context.Context, string) (bool, error) {
+	t.asked++
+	return !t.gone, nil
+}
 
 func (t *tokens) Ready(context.Context) error { return t.notReady }
 
@@ -67,6 +72,7 @@ func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Creden
 }
 
 func (t *tokens) Retain(ctx context.Context, _, agent string, counting func(context.Context) ([]string, error)) error {
+	t.asked++
 	listed := slices.Collect(maps.Keys(t.of[agent]))
 	if t.between != nil {
 		t.between()
@@ -99,7 +105,7 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 		if err := r.bridgeCredential(t.Context(), cluster()); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.endCredentials(t.Context(), cluster()); err != nil {
+		if err := r.endCredentials(t.Context(), cluster(), true); err != nil {
 			t.Fatal(err)
 		}
 		var s corev1.Secret
@@ -509,6 +515,44 @@ func TestAMoveThatIsTakenBackGivesTheBridgeACredentialOfItsHost(t *testing.T) {
 		w.run()
 		if is := w.bridge(); string(is[v1alpha1.RepositoryURLKey]) != "https://git.example.com/k3x9d2abqw" || len(is[v1alpha1.GitPasswordKey]) == 0 || w.host.issued != 1 {
 			t.Errorf("%d were issued, and it has %q", w.host.issued, is)
+		}
+	}
+}
+
+// TestH7_AHostIsNotAskedForAllThatAKonnectorDoes has one that registers other keys all the time,
+// which has its ClusterBinding be looked at.
+func TestH7_AHostIsNotAskedForAllThatAKonnectorDoes(t *testing.T) {
+	t.Parallel()
+	for reason, trouble := range map[string]error{"Ready": nil, "RepositoryArchived": githost.ErrArchived} {
+		w := newWorld(t)
+		w.run()
+		w.host.trouble, w.host.asked = trouble, 0
+		const minutes = 2
+		for range minutes * 60 {
+			w.now = w.now.Add(time.Second)
+			if again, ready := w.run(); ready.Reason != reason || again <= 0 {
+				t.Fatalf("again in %s: %+v", again, ready)
+			}
+		}
+		if most := 3 * (lookBurst + minutes*int(time.Minute/lookEvery)); w.host.asked > most {
+			t.Errorf("%s: in %d minutes it was asked %d times, want at most %d", reason, minutes, w.host.asked, most)
+		}
+		// What is revoked ends at once.
+		_, _ = w.host.Issue(t.Context(), "", "konnector", credential.Hash("current"))
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.KonnectorSecret}, Data: map[string][]byte{}}
+		credential.Record{Hash: credential.Hash("current"), Expires: w.now.Add(time.Hour)}.WriteTo(s.Data)
+		if err := w.api.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if w.run(); len(w.host.names("konnector")) != 1 {
+			t.Error("what counts has ended")
+		}
+		credential.Record{}.WriteTo(s.Data)
+		if err := w.api.Update(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if w.run(); len(w.host.names("konnector")) != 0 {
+			t.Error("what was revoked opens the repository")
 		}
 	}
 }

@@ -3,6 +3,7 @@ package clusterbinding
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -105,24 +106,48 @@ func (r *Reconciler) forGit(ctx context.Context, cb *v1alpha1.ClusterBinding, b 
 }
 
 // endCredentials ends what opened the repository on a Git host of its own and counts no
-// longer: each has for a name the hash of what opens the backend.
-func (r *Reconciler) endCredentials(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+// longer: each has for a name the hash of what opens the backend. Without all, the host is asked
+// of an agent only if others count than the last time.
+func (r *Reconciler) endCredentials(ctx context.Context, cb *v1alpha1.ClusterBinding, all bool) error {
 	if r.Accounts == nil || !v1alpha1.ValidClusterID(cb.Name) {
 		return nil
 	}
-	of := func(name string, counting func(map[string][]byte) []string) func(context.Context) ([]string, error) {
-		return func(ctx context.Context) ([]string, error) {
+	end := func(agent, secret string, of func(map[string][]byte) []string) error {
+		counting := func(ctx context.Context) ([]string, error) {
 			var s corev1.Secret
-			err := r.Live.Get(ctx, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: name}, &s)
-			return counting(s.Data), client.IgnoreNotFound(err)
+			err := r.Live.Get(ctx, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cb.Name), Name: secret}, &s)
+			return of(s.Data), client.IgnoreNotFound(err)
 		}
+		names, err := counting(ctx)
+		if err != nil || !r.countOthers(cb.Name, agent, names) && !all {
+			return err
+		}
+		return r.Accounts.Retain(ctx, cb.Name, agent, counting)
 	}
 	return errors.Join(
-		r.Accounts.Retain(ctx, cb.Name, credential.KonnectorUser, of(v1alpha1.KonnectorSecret, func(data map[string][]byte) []string {
+		end(credential.KonnectorUser, v1alpha1.KonnectorSecret, func(data map[string][]byte) []string {
 			return credential.ReadRecord(data).Counting(r.Now())
-		})),
-		r.Accounts.Retain(ctx, cb.Name, credential.BridgeUser, of(v1alpha1.BridgeSecret, func(data map[string][]byte) []string {
+		}),
+		end(credential.BridgeUser, v1alpha1.BridgeSecret, func(data map[string][]byte) []string {
 			return credential.ReadBridge(data).Counting(r.Now())
-		})),
+		}),
 	)
+}
+
+// countOthers notes which credentials of an agent count, and tells whether others did before. Of
+// none, nothing is kept: the cluster may be gone.
+func (r *Reconciler) countOthers(cluster, agent string, names []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := [2]string{cluster, agent}
+	before := r.counting[key]
+	if len(names) == 0 {
+		delete(r.counting, key)
+	} else {
+		if r.counting == nil {
+			r.counting = map[[2]string][]string{}
+		}
+		r.counting[key] = names
+	}
+	return !slices.Equal(before, names)
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/ratelimit"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/status"
 )
@@ -43,9 +45,22 @@ type Reconciler struct {
 	Move func(ctx context.Context, cluster string) (bool, error)
 	Now  func() time.Time
 
-	// issues bounds what Accounts is asked for.
+	// issues bounds what Accounts is asked for, and looks how often it is looked at, of each cluster.
 	issues githost.IssueLimit
+	looks  ratelimit.Keyed
+	mu     sync.Mutex
+	// counting are the credentials that counted when those that do not were ended last, by
+	// cluster and agent.
+	counting map[[2]string][]string
 }
+
+const (
+	// lookEvery is how often Accounts is looked at for one cluster, and lookBurst how many times at
+	// once: that takes up to 20 requests, and a konnector that registers keys, or has its
+	// credential renewed, has its cluster looked at.
+	lookEvery = 15 * time.Second
+	lookBurst = 15
+)
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings/status,verbs=get;patch
@@ -78,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			// What opens the backend went with the namespace.
 			cb.Name = req.Name
-			ended := r.endCredentials(ctx, &cb)
+			ended := r.endCredentials(ctx, &cb, true)
 			result, err := r.later(ended)
 			if ended != nil && err == nil {
 				// There is nothing left on which to report it.
@@ -91,8 +106,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if cb.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil // the garbage collector removes what it owns
 	}
+	var later time.Duration
+	if r.Accounts != nil {
+		_, later = r.looks.Take(cb.Name, lookEvery, lookBurst, r.Now())
+	}
 	// What was revoked ends, whatever else is wrong.
-	ended := named("credentials that ended", r.endCredentials(ctx, &cb))
+	ended := named("credentials that ended", r.endCredentials(ctx, &cb, later == 0))
+	if later > 0 {
+		return ctrl.Result{RequeueAfter: later}, nil // then, what is wrong is said, too
+	}
 	made := r.make(ctx, &cb)
 	err, said := errors.Join(made, ended), made
 	if said == nil {

@@ -52,6 +52,17 @@ func (e *TooOftenError) Error() string {
 	return fmt.Sprintf("the agent asked for several credentials within minutes, and the next one from %s on", e.Until.UTC().Format(time.RFC3339))
 }
 
+// MoveRefusedError says that a host refuses branches of a repository that is to be moved there, as
+// rules do that a move before made.
+type MoveRefusedError struct {
+	// Words are the host's, by branch.
+	Words string
+}
+
+func (e *MoveRefusedError) Error() string {
+	return fmt.Sprintf("the Git host refuses branches of the repository that is to be moved there (%s): delete the repository in that place, or its rules, and it is moved", e.Words)
+}
+
 // AccountTakenError says that a host has an account by the name of an agent's which the backend
 // cannot show to be one that it made.
 type AccountTakenError struct {

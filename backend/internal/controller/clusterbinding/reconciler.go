@@ -147,7 +147,8 @@ func (r *Reconciler) later(err error) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: at(limit.Until)}, nil
 	case errors.As(err, &often):
 		return ctrl.Result{RequeueAfter: at(often.Until)}, nil
-	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook), errors.As(err, new(*githost.AccountTakenError)):
+	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook),
+		errors.As(err, new(*githost.MoveRefusedError)), errors.As(err, new(*githost.AccountTakenError)):
 		// Said, and not watched. To ask a host elsewhere costs of its rate limit.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	case errors.Is(err, errTaken), errors.Is(err, errRepositoryGone):
@@ -263,6 +264,7 @@ const (
 func readiness(err error) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}
 	var taken *githost.AccountTakenError
+	var refused *githost.MoveRefusedError
 	switch {
 	case err == nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Ready", "namespace, rights, repository and credentials exist"
@@ -278,6 +280,8 @@ func readiness(err error) metav1.Condition {
 		c.Reason, c.Message = "RepositoryMarkedForDeletion", githost.ErrMarkedForDeletion.Error()
 	case errors.Is(err, githost.ErrOtherHistory):
 		c.Reason, c.Message = "AnotherRepository", githost.ErrOtherHistory.Error()
+	case errors.As(err, &refused):
+		c.Reason, c.Message = "GitHostRefusesBranches", refused.Error()
 	case errors.Is(err, githost.ErrWebhook):
 		c.Reason, c.Message = "GitHostRefusesWebhook", githost.ErrWebhook.Error()
 	case errors.As(err, &taken):

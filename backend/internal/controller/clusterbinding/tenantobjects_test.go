@@ -63,6 +63,7 @@ func TestReadinessShowsPeopleNoInternals(t *testing.T) {
 		{fmt.Errorf("repository: %w", githost.ErrRenamed), metav1.ConditionFalse, "RepositoryRenamed"},
 		{fmt.Errorf("repository: %w", githost.ErrArchived), metav1.ConditionFalse, "RepositoryArchived"},
 		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrMarkedForDeletion), metav1.ConditionFalse, "RepositoryMarkedForDeletion"},
+		{fmt.Errorf("repository: 10.0.0.1: %w", &githost.MoveRefusedError{Words: `"refs/heads/main": "declined"`}), metav1.ConditionFalse, "GitHostRefusesBranches"},
 		{fmt.Errorf("repository: %w (10.0.0.1)", githost.ErrWebhook), metav1.ConditionFalse, "GitHostRefusesWebhook"},
 		{fmt.Errorf("repository: 10.0.0.1: %w", &githost.AccountTakenError{Name: "gitbind-bridge-k3x9d2abqw"}), metav1.ConditionFalse, "InTheWay"},
 		{errors.New("dial tcp 10.0.0.1:443: connection refused"), metav1.ConditionFalse, "Failed"},

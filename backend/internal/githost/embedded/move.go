@@ -269,5 +269,24 @@ func (h *Host) report(post *http.Request) error {
 	if err := report.Decode(io.LimitReader(answer.Body, 1<<20)); err != nil {
 		return fmt.Errorf("read what the host says of the push: %w", err)
 	}
+	if words := refusals(report); report.UnpackStatus == "ok" && len(words) > 0 {
+		return &githost.MoveRefusedError{Words: strings.Join(words, ", ")}
+	}
 	return report.Error()
+}
+
+// maxRefusals is how many different ones are said.
+const maxRefusals = 3
+
+// refusals are what a host says of the branches that it does not take, each once.
+func refusals(report *packp.ReportStatus) []string {
+	var words []string
+	said := map[string]bool{}
+	for _, s := range report.CommandStatuses {
+		if s.Error() != nil && !said[s.Status] && len(said) < maxRefusals {
+			said[s.Status] = true
+			words = append(words, fmt.Sprintf("%q: %q", abbreviate(string(s.ReferenceName)), abbreviate(s.Status)))
+		}
+	}
+	return words
 }

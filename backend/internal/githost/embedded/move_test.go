@@ -3,6 +3,8 @@ package embedded
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -166,6 +168,36 @@ func TestWhatIsOnTheHostAlreadyIsNotOverwritten(t *testing.T) {
 	}
 	if branches(t, to.Dir(cluster)) != there || branches(t, from.bare()) != here {
 		t.Error("something was overwritten")
+	}
+}
+
+// TestE14_AMoveThatIsBegunAgainSaysWhatTheRulesThereRefuse has a move that was taken back, and rules
+// that let nobody else push to main.
+func TestE14_AMoveThatIsBegunAgainSaysWhatTheRulesThereRefuse(t *testing.T) {
+	t.Parallel()
+	from, to, with := moving(t)
+	if _, err := with(to).Push(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	hook := filepath.Join(to.Dir(cluster), "hooks", "update")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(hook), 0o700), os.WriteFile(hook, []byte("#!/bin/sh\ntest $1 != refs/heads/main\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	c := from.clone(t, access.Owner)
+	c.commit("Change", map[string]string{copiedFile: "plan: large\n"})
+	c.pushed("HEAD:main", "HEAD:refs/heads/changes/next")
+	var refused *githost.MoveRefusedError
+	if _, err := with(to).Push(t.Context(), cluster); !errors.As(err, &refused) || !strings.Contains(refused.Words, `"refs/heads/main": "hook declined"`) {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(hook); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := with(to).Push(t.Context(), cluster); err != nil || branches(t, to.Dir(cluster)) != branches(t, from.bare()) {
+		t.Errorf("without the rules: %v", err)
 	}
 }
 

@@ -62,6 +62,13 @@ func moved(t *testing.T, w World) {
 	if _, err := after.Push(t.Context(), id); err != nil {
 		t.Errorf("once more, when it has gone on there: %v", err)
 	}
+	// It was taken back, and goes on here: the rules there may let the konnector alone push to main.
+	next := c.git("rev-parse", "HEAD")
+	here.git("update-ref", "refs/heads/main", here.git("commit-tree", "-m", "Later", "-p", next, next+"^{tree}"))
+	var refused *githost.MoveRefusedError
+	if _, err := after.Push(t.Context(), id); err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.Words, "refs/heads/main")) {
+		t.Errorf("once more, when it has gone on here: %v", err)
+	}
 
 	// A repository that is there already stays as it is.
 	_, other := w.made(t)

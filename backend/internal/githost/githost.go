@@ -60,7 +60,7 @@ type MoveRefusedError struct {
 }
 
 func (e *MoveRefusedError) Error() string {
-	return fmt.Sprintf("the Git host refuses branches of the repository that is to be moved there (%s): delete the repository in that place, or its rules, and it is moved", e.Words)
+	return fmt.Sprintf("the Git host refuses branches of the repository that is to be moved there (%s): it is tried again, and where rules there are in the way, such as those of a move before, delete these or the repository in that place", e.Words)
 }
 
 // AccountTakenError says that a host has an account by the name of an agent's which the backend

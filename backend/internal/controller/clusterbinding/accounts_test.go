@@ -35,11 +35,10 @@ type tokens struct {
 	issued  int
 	// asked is how often it was asked whether the repository is there, or for an agent's tokens.
 	asked int
-	// trouble is what is wrong with the repository, notReady with the host, and refusal with
-	// giving credentials; gone says that
-	// it shows no repository.
-	trouble, notReady, refusal error
-	gone                       bool
+	// trouble is what is wrong with the repository, notReady with the host, refusal with giving
+	// credentials and keeping with ending them; gone says that it shows no repository.
+	trouble, notReady, refusal, keeping error
+	gone                                bool
 	// url is where the host is.
 	url string
 }
@@ -73,6 +72,9 @@ func (t *tokens) Issue(_ context.Context, _, agent, name string) (githost.Creden
 
 func (t *tokens) Retain(ctx context.Context, _, agent string, counting func(context.Context) ([]string, error)) error {
 	t.asked++
+	if t.keeping != nil {
+		return t.keeping
+	}
 	listed := slices.Collect(maps.Keys(t.of[agent]))
 	if t.between != nil {
 		t.between()
@@ -454,8 +456,12 @@ func TestAMoveThatFailsLeavesTheBridgeItsCredential(t *testing.T) {
 		"AnotherRepository": func(w *world) {
 			w.Move = func(context.Context, string) (bool, error) { return true, githost.ErrOtherHistory }
 		},
+		"GitHostRefusesBranches": func(w *world) {
+			w.Move = func(context.Context, string) (bool, error) { return true, &githost.MoveRefusedError{Words: "no"} }
+		},
 		"GitHostRefusesWebhook": func(w *world) { w.host.trouble = githost.ErrWebhook },
 		"RepositoryGone":        func(w *world) { w.host.gone, w.Accounts = true, nil }, // to the embedded host
+		"Failed":                func(w *world) { w.host.keeping = errors.New("it is away") },
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
@@ -471,15 +477,20 @@ func TestAMoveThatFailsLeavesTheBridgeItsCredential(t *testing.T) {
 			next(w)
 			for range 3 {
 				w.now = w.now.Add(2 * time.Minute)
-				if _, ready := w.run(); ready.Reason != reason {
+				again, ready := w.run()
+				if ready.Reason != reason {
 					t.Errorf("%+v", ready)
+				}
+				// All of the repository is sent each time: that backs off.
+				if reason == "GitHostRefusesBranches" && again != 0 {
+					t.Errorf("it is tried again after %s, each time", again)
 				}
 			}
 			if is := w.bridge(); !maps.EqualFunc(is, before, bytes.Equal) || w.host.issued != 0 {
 				t.Errorf("%d were issued, and it has %q instead of %q", w.host.issued, is, before)
 			}
 			// The operator takes it back.
-			w.host.url, w.host.gone, w.host.trouble, w.Accounts = was, false, nil, accounts
+			w.host.url, w.host.gone, w.host.trouble, w.host.keeping, w.Accounts = was, false, nil, nil, accounts
 			if _, ready := w.run(); ready.Reason != "Ready" || !maps.EqualFunc(w.bridge(), before, bytes.Equal) {
 				t.Errorf("taken back: %+v", ready)
 			}
@@ -534,7 +545,7 @@ func TestH7_AHostIsNotAskedForAllThatAKonnectorDoes(t *testing.T) {
 				t.Fatalf("again in %s: %+v", again, ready)
 			}
 		}
-		if most := 3 * (lookBurst + minutes*int(time.Minute/lookEvery)); w.host.asked > most {
+		if most := 3 * (hostLookBurst + minutes*int(time.Minute/hostLookEvery)); w.host.asked > most {
 			t.Errorf("%s: in %d minutes it was asked %d times, want at most %d", reason, minutes, w.host.asked, most)
 		}
 		// What is revoked ends at once.

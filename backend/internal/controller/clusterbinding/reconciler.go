@@ -55,11 +55,11 @@ type Reconciler struct {
 }
 
 const (
-	// lookEvery is how often Accounts is looked at for one cluster, and lookBurst how many times at
+	// hostLookEvery is how often Accounts is looked at for one cluster, and hostLookBurst how many times at
 	// once: that takes up to 20 requests, and a konnector that registers keys, or has its
 	// credential renewed, has its cluster looked at.
-	lookEvery = 15 * time.Second
-	lookBurst = 15
+	hostLookEvery = 15 * time.Second
+	hostLookBurst = 15
 )
 
 // +kubebuilder:rbac:groups=gitbind.dev,resources=clusterbindings,verbs=get;list;watch
@@ -108,14 +108,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var later time.Duration
 	if r.Accounts != nil {
-		_, later = r.looks.Take(cb.Name, lookEvery, lookBurst, r.Now())
+		_, later = r.looks.Take(cb.Name, hostLookEvery, hostLookBurst, r.Now())
 	}
 	// What was revoked ends, whatever else is wrong.
 	ended := named("credentials that ended", r.endCredentials(ctx, &cb, later == 0))
 	if later > 0 {
 		return ctrl.Result{RequeueAfter: later}, nil // then, what is wrong is said, too
 	}
-	made := r.make(ctx, &cb)
+	made := r.make(ctx, &cb, ended)
 	err, said := errors.Join(made, ended), made
 	if said == nil {
 		said = ended
@@ -147,8 +147,7 @@ func (r *Reconciler) later(err error) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: at(limit.Until)}, nil
 	case errors.As(err, &often):
 		return ctrl.Result{RequeueAfter: at(often.Until)}, nil
-	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook),
-		errors.As(err, new(*githost.MoveRefusedError)), errors.As(err, new(*githost.AccountTakenError)):
+	case errors.Is(err, githost.ErrRenamed), errors.Is(err, githost.ErrArchived), errors.Is(err, githost.ErrMarkedForDeletion), errors.Is(err, githost.ErrOtherHistory), errors.Is(err, githost.ErrWebhook), errors.As(err, new(*githost.AccountTakenError)):
 		// Said, and not watched. To ask a host elsewhere costs of its rate limit.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	case errors.Is(err, errTaken), errors.Is(err, errRepositoryGone):
@@ -158,7 +157,8 @@ func (r *Reconciler) later(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) error {
+// make makes all that a cluster has. Ended is why credentials that count no longer have not ended.
+func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding, ended error) error {
 	if !v1alpha1.ValidClusterID(cb.Name) {
 		return fmt.Errorf("%w: %q cannot be a cluster's id: connect the cluster with kubectl gitbind connect instead", errTaken, cb.Name)
 	}
@@ -168,7 +168,7 @@ func (r *Reconciler) make(ctx context.Context, cb *v1alpha1.ClusterBinding) erro
 		}
 	}
 	err := named("repository", r.repository(ctx, cb))
-	if err != nil && (cb.Status.Repository == nil || r.moves(cb)) {
+	if err != nil && cb.Status.Repository == nil || errors.Join(err, ended) != nil && r.moves(cb) {
 		return err // the bridge goes on where the repository was
 	}
 	// What is wrong with one that exists, such as its webhook, leaves the bridge its credential.

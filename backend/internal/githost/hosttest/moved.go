@@ -64,10 +64,13 @@ func moved(t *testing.T, w World) {
 	}
 	// It was taken back, and goes on here: the rules there may let the konnector alone push to main.
 	next := c.git("rev-parse", "HEAD")
-	here.git("update-ref", "refs/heads/main", here.git("commit-tree", "-m", "Later", "-p", next, next+"^{tree}"))
+	later := here.git("commit-tree", "-m", "Later", "-p", next, next+"^{tree}")
+	here.git("update-ref", "refs/heads/main", later)
+	_, err = after.Push(t.Context(), id)
+	taken := strings.HasPrefix(c.git("ls-remote", as(c.url, w.person()), "refs/heads/main"), later)
 	var refused *githost.MoveRefusedError
-	if _, err := after.Push(t.Context(), id); err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.Words, "refs/heads/main")) {
-		t.Errorf("once more, when it has gone on here: %v", err)
+	if taken != (err == nil) || !taken && (!errors.As(err, &refused) || !strings.Contains(refused.Words, "refs/heads/main")) {
+		t.Errorf("once more, when it has gone on here: taken: %t, %v", taken, err)
 	}
 
 	// A repository that is there already stays as it is.

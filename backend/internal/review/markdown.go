@@ -13,9 +13,9 @@ const (
 	// maxRows is how many fields are shown in a comment, and maxCell how long each value,
 	// in characters.
 	maxRows, maxCell = 60, 160
-	// maxText is how long the text of a check is, in bytes: hosts take no more than 64 KiB, and it
+	// maxCheckText is how long the text of a check is, in bytes: hosts take no more than 64 KiB, and it
 	// is kept in memory.
-	maxText = 60 << 10
+	maxCheckText = 60 << 10
 )
 
 // does says what becomes of a service.
@@ -91,10 +91,10 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 
 // ended ends a text that is too long with a line of it.
 func ended(text string) string {
-	if len(text) <= maxText {
+	if len(text) <= maxCheckText {
 		return text
 	}
-	lines := text[:strings.LastIndexByte(text[:maxText], '\n')+1]
+	lines := text[:strings.LastIndexByte(text[:maxCheckText], '\n')+1]
 	return strings.TrimRight(lines, "\n") + "\n\n… and more\n"
 }
 

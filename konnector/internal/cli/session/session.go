@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
@@ -56,7 +57,8 @@ func Default() (Store, error) {
 }
 
 // Load reads the session of a backend; ErrNone when there is none. A file that
-// cannot be read as one counts as none: signing in again replaces it.
+// cannot be read as one, or not at all, counts as none: signing in again replaces it, or says
+// what is in the way.
 func (s Store) Load(backendURL string) (Session, error) {
 	if s.Dir == "" {
 		return Session{}, ErrNone
@@ -149,7 +151,7 @@ func (s Store) Lock(backendURL string) (unlock func(), err error) {
 
 func read(path string) (Session, error) {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
 		return Session{}, ErrNone
 	}
 	if err != nil {

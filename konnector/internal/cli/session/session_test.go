@@ -92,6 +92,18 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A pipeline may have a home that is nobody's to read.
+func TestAFolderThatCannotBeReadHasNoSessions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := Store{Dir: filepath.Join(file, "sessions")}
+	if _, err := s.Load("https://gitbind.example.com"); !errors.Is(err, ErrNone) {
+		t.Errorf("it says %v", err)
+	}
+}
+
 func TestLockExcludes(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	var inside, most int

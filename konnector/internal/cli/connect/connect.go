@@ -152,29 +152,43 @@ func (c connecting) connect(ctx context.Context) error {
 	// The new credential takes the old one's place at once, so it is asked for
 	// when nothing stands between it and the konnector any more.
 	answer, err := c.register(ctx, backend, uid)
+	if err != nil && c.before != nil {
+		err = Unanswered(err)
+	}
 	if err != nil {
 		return err
 	}
-	writing, cancel := Unbroken(ctx)
-	defer cancel()
 	connection := connectionTo(c.Input, answer)
-	line, err := ApplySecret(writing, c.Cluster, connection.Spec.SecretRef, answer.Credential)
-	if err != nil {
+	if err := c.write(ctx, connection, answer.Credential, p.Say); err != nil {
 		return err
-	}
-	p.Say(line)
-	for _, o := range objects(connection) {
-		line, err := c.Cluster.Apply(writing, o)
-		if err != nil {
-			return err
-		}
-		p.Say(line)
 	}
 	p.End()
 	if err := c.wait(ctx, answer.Credential); err != nil {
 		return err
 	}
 	c.printNext(connection, answer.Offers)
+	return nil
+}
+
+// write has the konnector find its credential, and the Connection.
+func (c connecting) write(ctx context.Context, connection *v1alpha1.Connection, credential *restapi.Credential, say func(line string)) error {
+	writing, end := Unbroken(ctx, c.Notes)
+	defer end()
+	line, err := ApplySecret(writing, c.Cluster, connection.Spec.SecretRef, credential)
+	if err != nil {
+		if c.before != nil {
+			err = Lost(err)
+		}
+		return err
+	}
+	say(line)
+	for _, o := range objects(connection) {
+		line, err := c.Cluster.Apply(writing, o)
+		if err != nil {
+			return err
+		}
+		say(line)
+	}
 	return nil
 }
 

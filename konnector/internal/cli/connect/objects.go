@@ -2,6 +2,10 @@ package connect
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +17,8 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // connectionTo is the Connection to a cluster's place in the control plane.
@@ -87,9 +93,36 @@ func Secret(ref v1alpha1.SecretReference, credential *restapi.Credential) *corev
 const writtenWithin = time.Minute
 
 // Unbroken is a context for writing what belongs to a new credential: the one before it has
-// ended, so that an interruption waits until the new one is in its place.
-func Unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), writtenWithin)
+// ended, so that an interruption waits until the new one is in its place. That is noted, as another
+// one waits for nothing. End is to be called when it is written.
+func Unbroken(ctx context.Context, notes io.Writer) (writing context.Context, end func()) {
+	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writtenWithin)
+	noted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(noted)
+		fmt.Fprintln(notes, "The new credential is being written: another interruption would lose it.")
+	})
+	return writing, func() {
+		if !stop() {
+			<-noted
+		}
+		cancel()
+	}
+}
+
+// Lost says of an error that the credential before may have ended, and nobody has the new one.
+func Lost(err error) error {
+	return &usage.Remains{Err: err, What: "The credential before may have ended, and the new one is lost: run this again"}
+}
+
+// Unanswered is an error of a request for a new credential: it is Lost if the backend may have had
+// the request, and its answer has not come.
+func Unanswered(err error) error {
+	var dial *net.OpError
+	if !errors.Is(err, controlplane.ErrUnreachable) || errors.As(err, &dial) && dial.Op == "dial" {
+		return err
+	}
+	return Lost(err)
 }
 
 // ApplySecret gives the konnector a credential, and leaves nothing of the one before. An apply

@@ -213,12 +213,15 @@ func (c *Client) once(ctx context.Context, method, path, token string, in, out a
 	return nil
 }
 
+// ErrUnreachable says that a backend cannot be reached, or has not answered.
+var ErrUnreachable = errors.New("cannot be reached")
+
 func unreachable(backendURL string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // without method and path
 	}
-	return fmt.Errorf("%s cannot be reached: %w", backendURL, signin.WithAdvice(err))
+	return fmt.Errorf("%s %w: %w", backendURL, ErrUnreachable, signin.WithAdvice(err))
 }
 
 func refusal(backendURL string, response *http.Response, data []byte) error {

@@ -10,7 +10,6 @@ import (
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/connect"
-	"gitbind.dev/konnector/internal/cli/usage"
 )
 
 // Input is what the person asked for.
@@ -43,16 +42,13 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	credential, err := backend.Rotate(ctx, connection.Spec.ClusterID)
-	if err != nil && ctx.Err() != nil {
-		return &usage.Remains{Err: err, What: "The old credential may have ended, and the new one is lost: run this again"}
-	}
 	if err != nil {
-		return err
+		return connect.Unanswered(err)
 	}
-	writing, cancel := connect.Unbroken(ctx)
-	defer cancel()
-	if _, err := connect.ApplySecret(writing, in.Cluster, ref, &credential); err != nil {
-		return &usage.Remains{Err: err, What: "The old credential has ended, and the new one is lost: run this again"}
+	writing, end := connect.Unbroken(ctx, in.Notes)
+	_, err = connect.ApplySecret(writing, in.Cluster, ref, &credential)
+	if end(); err != nil {
+		return connect.Lost(err)
 	}
 	fmt.Fprintf(out, "Connection %s has a new credential, good until %s. Those before ended: nobody can do anything with them any more.\n",
 		connection.Name, credential.Expires.Local().Format("2 January 2006"))

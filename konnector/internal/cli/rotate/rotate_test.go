@@ -33,11 +33,13 @@ func TestAnInterruptionDoesNotLoseTheNewCredential(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what string
-		// refused has the API server refuse the Secret.
-		refused, lost bool
+		// unanswered has the backend end the connection when it has rotated, and refused the API
+		// server refuse the Secret.
+		unanswered, refused, lost bool
 	}{
-		{"after the old one has ended", false, false},
-		{"and the Secret is refused", true, true},
+		{"after the old one has ended", false, false, false},
+		{"and the Secret is refused", false, true, true},
+		{"and no answer comes", true, false, true},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
@@ -50,6 +52,9 @@ func TestAnInterruptionDoesNotLoseTheNewCredential(t *testing.T) {
 					return
 				}
 				rotated.Store(strings.HasSuffix(r.URL.Path, "/rotate"))
+				if rotated.Load() && c.unanswered {
+					panic(http.ErrAbortHandler)
+				}
 				fmt.Fprint(w, `{"username":"konnector","password":"new"}`)
 			}))
 			defer backend.Close()
@@ -79,7 +84,8 @@ func TestAnInterruptionDoesNotLoseTheNewCredential(t *testing.T) {
 			in.Cluster = &appcluster.Cluster{WithWatch: api}
 			in.SignIn = &signin.SignIn{Sessions: session.Store{Dir: t.TempDir()}, HTTP: http.DefaultClient, Out: io.Discard, Now: time.Now}
 			in.How = signin.How{Token: "GOOD", TrustBackend: backend.URL}
-			in.Terminal = terminal.Open(nil, io.Discard)
+			var notes strings.Builder
+			in.Terminal, in.Notes = terminal.Open(nil, io.Discard), terminal.NewWriter(&notes)
 			err := Do(ctx, in)
 			var secret corev1.Secret
 			if lost := api.Get(t.Context(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, &secret) != nil; lost != c.lost {
@@ -87,6 +93,9 @@ func TestAnInterruptionDoesNotLoseTheNewCredential(t *testing.T) {
 			}
 			if remains := (*usage.Remains)(nil); errors.As(err, &remains) != c.lost {
 				t.Errorf("it is said what to do: %v", err)
+			}
+			if noted := strings.Contains(notes.String(), "another interruption would lose it"); !c.unanswered && !noted {
+				t.Errorf("it notes %q", notes.String())
 			}
 		})
 	}

@@ -232,7 +232,7 @@ func (in Input) write(ctx context.Context, p plan) (*unstructured.Unstructured, 
 
 var errChanged = errors.New("the claim was changed meanwhile, so nothing was done: look again")
 
-// isAsShown tells whether nothing but the status of an object was written since it was shown.
+// isAsShown tells whether an object has the spec, labels and annotations with which it was shown.
 func isAsShown(now, shown *unstructured.Unstructured) bool {
 	return now.GetUID() == shown.GetUID() && now.GetGeneration() == shown.GetGeneration() &&
 		maps.Equal(now.GetLabels(), shown.GetLabels()) && maps.Equal(now.GetAnnotations(), shown.GetAnnotations())

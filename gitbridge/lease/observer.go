@@ -61,6 +61,12 @@ func (o *Observer) Held(ctx context.Context, namespace, name string) (bool, erro
 	return n.isHeld(o.Now(), 0), err
 }
 
+// Exists reports whether there is a Lease, which somebody holds or held.
+func (o *Observer) Exists(ctx context.Context, namespace, name string) (bool, error) {
+	n, err := o.recent(ctx, client.ObjectKey{Namespace: namespace, Name: name})
+	return n.isFree || n.holder != "", err
+}
+
 // Runs reports whether somebody was seen to take or renew a Lease, and holds it still.
 func (o *Observer) Runs(ctx context.Context, namespace, name string) (bool, error) {
 	n, err := o.recent(ctx, client.ObjectKey{Namespace: namespace, Name: name})

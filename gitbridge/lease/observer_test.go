@@ -36,7 +36,14 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	exists := func(what string, want bool) {
+		t.Helper()
+		if got, err := o.Exists(t.Context(), "ns", "l"); err != nil || got != want {
+			t.Errorf("%s: exists %v, %v", what, got, err)
+		}
+	}
 	want("at first sight", true)
+	exists("at first sight", true)
 	now = now.Add(3 * time.Second)
 	want("before it may be taken", true)
 	l.Spec.RenewTime.Time = l.Spec.RenewTime.Add(3 * time.Second)
@@ -45,6 +52,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	want("renewed", true)
 	now = now.Add(4 * time.Second)
 	want("not renewed any more", false)
+	exists("not renewed any more", true)
 	renewed := l.DeepCopy()
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || free {
 		t.Errorf("it is taken away before those who stand by can take it: %v", err)
@@ -54,6 +62,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 		t.Errorf("it cannot be taken away: %v", err)
 	}
 	want("taken away", false)
+	exists("taken away", true)
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
 		t.Errorf("it can be taken away once only: %v", err)
 	}
@@ -72,15 +81,18 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	l.Spec.HolderIdentity = ptr.To("")
 	update()
 	want("released", false)
+	exists("released", true)
 	if err := c.Delete(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(readInterval)
 	want("not there", true)
+	exists("not there", false)
 	now = now.Add(time.Hour)
 	want("still not there, an hour later: it may be about to be made", true)
 	now = now.Add(Default().Duration)
 	want("not there for as long as Leases last", false)
+	exists("not there for as long as Leases last", false)
 	now = now.Add(o.standbyTime())
 	if free, err := o.Free(t.Context(), c, "ns", "l"); err != nil || !free {
 		t.Errorf("who did without can take it: %v", err)

@@ -22,8 +22,9 @@ import (
 // part has an owner of its own, as the rest is written by others, at other times.
 var part = status.Part{Owner: "gitbind-backend-shards", Conditions: []string{v1alpha1.ConditionUnattended}}
 
-// Leases tells whether somebody holds a Lease.
+// Leases tells whether there is a Lease, and whether somebody holds it.
 type Leases interface {
+	Exists(ctx context.Context, namespace, name string) (bool, error)
 	Held(ctx context.Context, namespace, name string) (bool, error)
 }
 
@@ -42,15 +43,14 @@ type Shards struct {
 	shards  map[string]leased
 	// waiting is since when a cluster waits to be handed over, by its name.
 	waiting map[string]time.Time
-	// isElected is whether a bridge of the default shard was seen to renew its Lease. One
-	// that runs with --leader-elect=false has none.
-	isElected bool
 }
 
 // leased is a shard's Lease: since when it is looked at, or was seen to be taken, and
 // since when nobody holds it, zero when somebody does.
 type leased struct {
 	since, free time.Time
+	// exists is whether there is one. A bridge that runs with --leader-elect=false has none.
+	exists bool
 	// taken is whether it was seen that somebody took it.
 	taken bool
 }
@@ -96,7 +96,7 @@ func (s *Shards) look(ctx context.Context) {
 			known[shard] = s.lookAt(ctx, shard)
 		}
 	}
-	if _, ok := known[v1alpha1.DefaultShard]; ok && len(known) == 1 && !s.isElected {
+	if _, ok := known[v1alpha1.DefaultShard]; ok && len(known) == 1 && !s.shards[v1alpha1.DefaultShard].exists {
 		// Whether the only bridge runs is not known. What was said stays.
 		known[v1alpha1.DefaultShard] = false
 		s.running.DeleteLabelValues(v1alpha1.DefaultShard)
@@ -160,6 +160,10 @@ func (s *Shards) lookAt(ctx context.Context, shard string) bool {
 	if err != nil {
 		return false
 	}
+	exists, err := s.Leases.Exists(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(shard))
+	if err != nil {
+		return false
+	}
 	l, ok := s.shards[shard]
 	running := 1.0
 	switch {
@@ -174,12 +178,11 @@ func (s *Shards) lookAt(ctx context.Context, shard string) bool {
 	if !held {
 		running = 0
 	}
+	l.exists = exists
 	s.shards[shard] = l
 	s.running.WithLabelValues(shard).Set(running)
 	if held {
-		isRenewed := s.Now().Sub(l.since) >= renewalTimeout
-		s.isElected = s.isElected || isRenewed && shard == v1alpha1.DefaultShard
-		return isRenewed || l.taken
+		return l.taken || s.Now().Sub(l.since) >= renewalTimeout
 	}
 	return s.Now().Sub(l.free) >= standbyTimeout
 }

@@ -17,8 +17,19 @@ import (
 	"gitbind.dev/test/fakeapi"
 )
 
-// leases are those that somebody holds; nil when the API server does not answer.
+// leases are those that there are, and whether somebody holds them; nil when the API server
+// does not answer.
 type leases map[string]bool
+
+func (l leases) Exists(_ context.Context, _, name string) (bool, error) {
+	_, ok := l[name]
+	return ok, nil
+}
+
+// missing answers as if a Lease that there is not were held, or not.
+type missing struct{ leases }
+
+func (missing) Exists(context.Context, string, string) (bool, error) { return false, nil }
 
 func (l leases) Held(_ context.Context, namespace, name string) (bool, error) {
 	if l == nil || namespace != v1alpha1.SystemNamespace {
@@ -126,23 +137,32 @@ func TestOfTheOnlyShardNothingIsSaidBeforeItsLeaseWasHeld(t *testing.T) {
 	s, numbers := newShards(t, c)
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	s.Now = func() time.Time { return now }
+	held, free := leases{"gitbind-gitbridge": true}, leases{"gitbind-gitbridge": false}
 	for _, step := range []struct {
 		name     string
 		after    time.Duration
-		held     bool
+		leases   Leases
 		says     bool
 		measured bool
 	}{
-		{"a Lease that is not there counts as held at first", 0, true, false, false},
-		{"it does not any more", standbyTimeout, false, false, false},
-		{"nor later", time.Hour, false, false, false},
-		{"a bridge takes it", time.Second, true, false, false},
-		{"and renews it", renewalTimeout, true, false, true},
-		{"it is free", time.Second, false, false, true},
-		{"nobody takes it", standbyTimeout, false, true, true},
+		{"a Lease that is not there counts as held at first", 0, missing{held}, false, false},
+		{"it does not any more", standbyTimeout, missing{free}, false, false},
+		{"nor later", time.Hour, missing{free}, false, false},
+		{"a bridge takes it", time.Second, held, false, true},
+		{"and renews it", renewalTimeout, held, false, true},
+		{"it is free", time.Second, free, false, true},
+		{"nobody takes it", standbyTimeout, free, true, true},
+		{"the API server does not answer", time.Second, leases(nil), true, true},
+		{"the backend starts again", time.Second, free, true, true},
+		{"it sees that nobody takes it", standbyTimeout, free, true, true},
+		{"the Lease is deleted", time.Second, missing{held}, true, false},
 	} {
 		now = now.Add(step.after)
-		s.Leases = leases{"gitbind-gitbridge": step.held}
+		if step.name == "the backend starts again" {
+			s, numbers = newShards(t, c)
+			s.Now = func() time.Time { return now }
+		}
+		s.Leases = step.leases
 		s.look(t.Context())
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
 			t.Fatal(err)
@@ -152,6 +172,28 @@ func TestOfTheOnlyShardNothingIsSaidBeforeItsLeaseWasHeld(t *testing.T) {
 		if measured := len(families) > 0; err != nil || says != step.says || measured != step.measured {
 			t.Errorf("%s: the condition is there: %t, want %t; the metric: %t, want %t; %v", step.name, says, step.says, measured, step.measured, err)
 		}
+	}
+}
+
+// The bridge may have been down for long when the backend starts.
+func TestTheOnlyShardIsUnattendedWhoseLeaseIsFreeWhenTheBackendStarts(t *testing.T) {
+	t.Parallel()
+	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "only", UID: "u"}}
+	c := newClient(t, b)
+	s, numbers := newShards(t, c)
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	s.Now, s.Leases = func() time.Time { return now }, leases{"gitbind-gitbridge": false}
+	s.look(t.Context())
+	if got := running(t, numbers, "default"); got != 0 {
+		t.Errorf("the metric says %v", got)
+	}
+	now = now.Add(standbyTimeout)
+	s.look(t.Context())
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(b), b); err != nil {
+		t.Fatal(err)
+	}
+	if said := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionUnattended); said == nil || said.Reason != "NoBridge" {
+		t.Errorf("the condition is %v", said)
 	}
 }
 

@@ -1,6 +1,9 @@
 package crossplane_test
 
 import (
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,6 +109,20 @@ func TestSelectComposition(t *testing.T) {
 		c.shape.SelectComposition(c.spec)
 		if diff := cmp.Diff(c.want, c.spec); diff != "" {
 			t.Errorf("%s (-want +got): %s", name, diff)
+		}
+	}
+}
+
+// Crossplane keeps on working on what may not be changed.
+func TestAChangeFreezeIsOfNoMachinery(t *testing.T) {
+	t.Parallel()
+	policy, err := os.ReadFile("../../../policies/library/change-freeze/policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range slices.Concat(crossplane.Claim.Machinery(), crossplane.Composite.Machinery()) {
+		if !strings.Contains(string(policy), "'"+field+"'") {
+			t.Errorf("change-freeze is also about %s", field)
 		}
 	}
 }

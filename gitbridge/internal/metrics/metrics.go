@@ -15,10 +15,10 @@ import (
 
 // Bridge are gitbridge's numbers.
 type Bridge struct {
-	git               shared.Git
-	claims, following *prometheus.GaugeVec
-	apply, status     *prometheus.HistogramVec
-	drift, holds      *prometheus.CounterVec
+	git                     shared.Git
+	claims, held, following *prometheus.GaugeVec
+	apply, status           *prometheus.HistogramVec
+	drift, holds            *prometheus.CounterVec
 }
 
 // NewBridge registers gitbridge's numbers. It may be called again in a process.
@@ -27,6 +27,7 @@ func NewBridge(to prometheus.Registerer) (*Bridge, error) {
 	b := &Bridge{
 		git:       shared.NewGit(r),
 		claims:    r.Gauge("gitbind_bridge_claims", "Claims by what their ClaimStatus says: its result, or Contested for those that are applied and that somebody on the control plane keeps changing.", "cluster", "binding", "result"),
+		held:      r.Gauge("gitbind_bridge_held", "Claims that wait for a person at present, by reason, and those that are Contested. ManyRemovals are removals that the breaker holds.", "cluster", "binding", "reason"),
 		following: r.Gauge("gitbind_bridge_following", "1 where the cluster's repository is followed, 0 where it is held or cannot be reached: the condition Synced says why.", "cluster"),
 		apply:     r.Histogram("gitbind_bridge_apply_seconds", "From when a commit on main was seen until its claim was applied.", "cluster"),
 		status:    r.Histogram("gitbind_bridge_status_seconds", "From when a status change was seen on the control plane until the Git host had it.", "cluster"),
@@ -68,20 +69,20 @@ func (b *Bridge) Unfollows(cluster string) {
 func (b *Bridge) Forget(cluster string) {
 	if b != nil {
 		b.git.Forget(cluster)
-		shared.ForgetCluster(cluster, b.claims.MetricVec, b.following.MetricVec, b.apply.MetricVec, b.status.MetricVec, b.drift.MetricVec, b.holds.MetricVec)
+		shared.ForgetCluster(cluster, b.claims.MetricVec, b.held.MetricVec, b.following.MetricVec, b.apply.MetricVec, b.status.MetricVec, b.drift.MetricVec, b.holds.MetricVec)
 	}
 }
 
 // Of gives the numbers of one cluster.
 func (b *Bridge) Of(cluster string) *BridgeCluster {
-	return &BridgeCluster{all: b, cluster: cluster, claims: shared.NewClaims(b.claims, cluster)}
+	return &BridgeCluster{all: b, cluster: cluster, claims: shared.NewClaims(b.claims, cluster), held: shared.NewClaims(b.held, cluster)}
 }
 
 // BridgeCluster are the numbers of one cluster. Methods of nil do nothing.
 type BridgeCluster struct {
-	all     *Bridge
-	cluster string
-	claims  *shared.Claims
+	all          *Bridge
+	cluster      string
+	claims, held *shared.Claims
 }
 
 // Answered says what a path of main is answered with; "" for nothing. Reason
@@ -92,6 +93,7 @@ func (b *BridgeCluster) Answered(path, binding, result, reason string) {
 	}
 	// From zero, as Prometheus sees no increase in a series that begins with its first event.
 	b.all.holds.WithLabelValues(b.cluster, binding, string(contract.ManyRemovals))
+	b.held.Set(path, binding, reason)
 	if was := b.claims.Set(path, binding, result); reason != "" && was != result {
 		b.all.holds.WithLabelValues(b.cluster, binding, reason).Inc()
 	}
@@ -122,5 +124,6 @@ func (b *BridgeCluster) Corrected(binding string) {
 func (b *BridgeCluster) Forget() {
 	if b != nil {
 		b.claims.Forget("")
+		b.held.Forget("")
 	}
 }

@@ -46,3 +46,34 @@ func TestAClusterThatIsGoneLeavesNoSeries(t *testing.T) {
 	}
 	(*Bridge)(nil).Forget("here")
 }
+
+// An increase is not seen of what a process finds when it starts.
+func TestRemovalsThatAreHeldAreSeenFromTheStartUntilTheyGo(t *testing.T) {
+	t.Parallel()
+	b, err := NewBridge(prometheus.NewPedanticRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const binding = "a.example.com"
+	held := func() float64 {
+		return testutil.ToFloat64(b.held.WithLabelValues("k3x9d2abqw", binding, "ManyRemovals"))
+	}
+	of := b.Of("k3x9d2abqw")
+	of.Answered("first", binding, "Held", "ManyRemovals")
+	of.Answered("second", binding, "Held", "ManyRemovals")
+	of.Answered("second", binding, "Held", "ManyRemovals")
+	of.Answered("third", binding, "Held", "Moved")
+	if got := held(); got != 2 {
+		t.Errorf("of two removals that are held, %v are seen", got)
+	}
+	of.Answered("first", binding, "", "")
+	of.Answered("second", binding, "Applied", "")
+	if got := held(); got != 0 {
+		t.Errorf("when none is held any more, %v are seen", got)
+	}
+	of.Answered("first", binding, "Held", "ManyRemovals")
+	of.Forget()
+	if got := held(); got != 0 {
+		t.Errorf("of a cluster that is not followed, %v are seen", got)
+	}
+}

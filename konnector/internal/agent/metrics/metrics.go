@@ -14,7 +14,7 @@ import (
 // Konnector are the konnector's numbers.
 type Konnector struct {
 	git            shared.Git
-	claims         *prometheus.GaugeVec
+	claims, held   *prometheus.GaugeVec
 	actions, holds *prometheus.CounterVec
 }
 
@@ -25,6 +25,7 @@ func NewKonnector(to prometheus.Registerer) (*Konnector, error) {
 	k := &Konnector{
 		git:     shared.NewGit(r),
 		claims:  r.Gauge("gitbind_konnector_claims", "Claims by where they are: InSync (object and file agree), Waiting (for Git, or until a service is gone), Rejected (the Git host's rules refuse the commit), AwaitingReview (a change is proposed, and nobody has approved it) or Held.", "cluster", "binding", "state"),
+		held:    r.Gauge("gitbind_konnector_held", "Claims that wait for a person at present, by reason. ManyRemovals are removals that the breaker holds.", "cluster", "binding", "reason"),
 		actions: r.Counter("gitbind_konnector_actions_total", "What was done to bring claims and files in step, by the word of the decision: Commit, Write, Create, Delete …", "cluster", "binding", "action"),
 		holds:   r.Counter("gitbind_konnector_holds_total", "Claims that began to wait for a person, by reason. ManyRemovals are trips of the breaker.", "cluster", "binding", "reason"),
 	}
@@ -46,14 +47,14 @@ func (k *Konnector) Of(cluster, binding string) *KonnectorBinding {
 	}
 	// From zero, as Prometheus sees no increase in a series that begins with its first event.
 	k.holds.WithLabelValues(cluster, binding, string(contract.ManyRemovals))
-	return &KonnectorBinding{all: k, cluster: cluster, binding: binding, claims: shared.NewClaims(k.claims, cluster)}
+	return &KonnectorBinding{all: k, cluster: cluster, binding: binding, claims: shared.NewClaims(k.claims, cluster), held: shared.NewClaims(k.held, cluster)}
 }
 
 // KonnectorBinding are the numbers of one binding. Methods of nil do nothing.
 type KonnectorBinding struct {
 	all              *Konnector
 	cluster, binding string
-	claims           *shared.Claims
+	claims, held     *shared.Claims
 }
 
 // Did counts an action.
@@ -69,6 +70,7 @@ func (k *KonnectorBinding) Is(claim, state, reason string) {
 	if k == nil {
 		return
 	}
+	k.held.Set(claim, k.binding, reason)
 	if was := k.claims.Set(claim, k.binding, state); reason != "" && was != state {
 		k.all.holds.WithLabelValues(k.cluster, k.binding, reason).Inc()
 	}
@@ -78,5 +80,6 @@ func (k *KonnectorBinding) Is(claim, state, reason string) {
 func (k *KonnectorBinding) Forget() {
 	if k != nil {
 		k.claims.Forget("")
+		k.held.Forget("")
 	}
 }

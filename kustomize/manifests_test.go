@@ -165,6 +165,7 @@ func TestManifests(t *testing.T) {
 		control.leaseGoesFirst(t, "gitbind-gitbridge", "gitbind-gitbridge-lease")
 	})
 	t.Run("H10_the rights on Secrets make nobody somebody else", control.secrets)
+	t.Run("H10_the backend takes rights from tenants alone", control.rightsTakenAway)
 	t.Run("H10_the konnector hands no right on", app.roles)
 	t.Run("nobody is an administrator", func(t *testing.T) {
 		for _, c := range []struct {

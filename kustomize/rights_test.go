@@ -150,6 +150,84 @@ func (c cluster) secrets(t *testing.T) {
 	}
 }
 
+// rightsTakenAway tries what the backend's rights on roles and their bindings are good for.
+func (c cluster) rightsTakenAway(t *testing.T) {
+	const backend, policy, namespace = "system:serviceaccount:gitbind-system:gitbind-backend", "gitbind-control-plane-roles", "gb-taken"
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := c.client.RbacV1()
+	for _, name := range []string{namespace, "gb-taken-team"} {
+		_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		must(err)
+	}
+	for _, in := range []string{namespace, "gb-taken-team", "default", "kube-system"} {
+		_, err := all.Roles(in).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+		must(err)
+		must(bind(t.Context(), c.client, in, "kept", rbacv1.RoleRef{Kind: "Role", Name: "kept"}, user("somebody")))
+	}
+	_, err := all.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "gitbind:tenant:taken"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"gitbind.dev"}, Resources: []string{"apiserviceexports"}, Verbs: []string{"get"}},
+	}}, metav1.CreateOptions{})
+	must(err)
+	must(bind(t.Context(), c.user(t, backend), "", "taken-on", rbacv1.RoleRef{Kind: "ClusterRole", Name: "gitbind-backend"}, user("taker")))
+	must(bind(t.Context(), c.client, "default", "admin", rbacv1.RoleRef{Kind: "ClusterRole", Name: "admin"}, user("admin-of-default")))
+
+	role := func(user, name, change string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := c.user(t, user).RbacV1().ClusterRoles().Patch(ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{DryRun: dryRun})
+			return err
+		}
+	}
+	const noRules = `{"rules": []}`
+	unbind := func(user, namespace string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := c.user(t, user).RbacV1().RoleBindings(namespace).Patch(ctx, "kept", types.MergePatchType, []byte(`{"subjects": []}`), metav1.PatchOptions{DryRun: dryRun})
+			return err
+		}
+	}
+	deleteBinding := func(user, namespace string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return c.user(t, user).RbacV1().RoleBindings(namespace).Delete(ctx, "kept", metav1.DeleteOptions{DryRun: dryRun})
+		}
+	}
+	deleteRole := func(user, namespace string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return c.user(t, user).RbacV1().Roles(namespace).Delete(ctx, "kept", metav1.DeleteOptions{DryRun: dryRun})
+		}
+	}
+	for what, try := range map[string]func(context.Context) error{
+		"administrators' rights":                   role(backend, "cluster-admin", noRules),
+		"the bridge's":                             role(backend, "gitbind-bridge-impersonate", noRules),
+		"administrators', with what was handed on": role("taker", "cluster-admin", noRules),
+		"a RoleBinding":                            deleteBinding(backend, "kube-system"),
+		"a RoleBinding of claims":                  deleteBinding(backend, "gb-taken-team"),
+		"a RoleBinding, with what was handed on":   deleteBinding("taker", "kube-system"),
+		"the subjects of a RoleBinding":            unbind(backend, "default"),
+		"a Role":                                   deleteRole(backend, "kube-system"),
+		"a Role, with what was handed on":          deleteRole("taker", "default"),
+	} {
+		c.refuses(t, policy, what, try)
+	}
+	const controller = "system:serviceaccount:kube-system:"
+	for what, try := range map[string]func(context.Context) error{
+		"the backend's own ClusterRole":    role(backend, "gitbind:tenant:taken", noRules),
+		"the backend's own RoleBinding":    deleteBinding(backend, namespace),
+		"its subjects":                     unbind(backend, namespace),
+		"the backend's own Role":           deleteRole(backend, namespace),
+		"roles that are aggregated":        role(controller+"clusterrole-aggregation-controller", "view", noRules),
+		"what goes with a namespace":       deleteBinding(controller+"namespace-controller", "default"),
+		"what goes with its owner":         deleteBinding(controller+"generic-garbage-collector", "default"),
+		"what an administrator of it ends": deleteRole("admin-of-default", "default"),
+		"what they unbind":                 unbind("admin-of-default", "default"),
+	} {
+		c.allows(t, what, try)
+	}
+}
+
 func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }

@@ -33,7 +33,7 @@ func TestDecisions(t *testing.T) {
 		return func(t *testing.T) { test(t, c, recovery.section(t, heading, commands)) }
 	}
 	t.Run("what waits is told in both clusters", play("When something is lost", 2, testNothingWaits))
-	t.Run("D21_the Git host is restored from an older backup", play("The Git host was restored from an older backup", 7, testHostRestored))
+	t.Run("D21_the Git host is restored from an older backup", play("The Git host was restored from an older backup", 6, testHostRestored))
 	t.Run("D6_main is put back and approved", play("main was rewritten", 2, testRewritten))
 	t.Run("D6_the repository is lost", play("The repository is lost", 6, testRepositoryLost))
 	t.Run("D3_the app cluster is restored", play("The app cluster was restored", 1, testAppClusterRestored))

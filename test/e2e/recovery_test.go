@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/test/env"
 )
@@ -104,11 +108,20 @@ func (c *tenant) holds(t *testing.T, reason string, names ...string) {
 
 func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	ctx := t.Context()
-	push, pushChanges, save, approveControl, approveApp, keep, apply := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5], commands[6]
+	push, pushChanges, approveControl, approveApp, keep, bringBack := commands[0], commands[1], commands[2], commands[3], commands[4], commands[5]
 	c.order(t, "backup-edited", "backup-deleted")
+	edited := func(as, patch string) {
+		t.Helper()
+		must(t)(c.Kubectl(ctx, c.admin(), "patch", "postgresqlinstance", "backup-edited", "-n", "team-a", "--type=merge", "-p", patch, "--as="+as, "--as-group=system:masters"))
+	}
+	edited("alice", `{"metadata":{"labels":{"tier":"gold"}},"spec":{"parameters":{"maxConnections":200,"logStatement":"none"}}}`)
+	eventually(t, "main has what will be removed", func(ctx context.Context) (string, bool) {
+		out, err := c.Git(ctx, c.user, c.repository(), "show", "main:"+claims+"team-a/backup-edited.yaml")
+		return fmt.Sprint(out, err), strings.Contains(out, "tier: gold") && strings.Contains(out, "maxConnections: 200")
+	})
 	backup := c.copyOf(t)
 	old := c.head(t, "main")
-	c.edit(t, "backup-edited", small)
+	edited("alice", `{"metadata":{"labels":{"tier":null}},"spec":{"plan":"`+small+`","parameters":{"maxConnections":null}}}`)
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "backup-deleted", "-n", "team-a", "--timeout=2m"))
 	c.order(t, "backup-new")
 	c.until(t, c.control, "the edit is there", c.there("backup-edited", small))
@@ -159,9 +172,9 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 
 	c.restore(t, backup)
 	bothHold()
-	c.types(t, save, fill{"PLURAL.GROUP": postgresql})
-	saved := filepath.Join(c.clone, "before.yaml")
-	defer os.Remove(saved)
+	edited("bob", `{"metadata":{"annotations":{"contact":"team-a"}}}`)
+	edited("carol", `{"spec":{"parameters":{"logStatement":"ddl"}}}`)
+	newest := c.content(t, "backup-edited")
 	c.types(t, approveControl, fill{"COMMIT": old + andYes})
 	c.types(t, approveApp, fill{"COMMIT": old + andYes})
 	c.haveBoth(t, map[string]string{"backup-edited": nano, "backup-new": nano})
@@ -172,14 +185,39 @@ func testHostRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 		return out, err == nil
 	})
 	c.types(t, keep, fill{"PLURAL.GROUP": postgresql, "NAME": "backup-new", "NAMESPACE": "team-a" + andYes})
-	c.types(t, apply, nil)
+	c.shows(t, c.admin(), []string{"get"}, "kubectl gitbind resolve "+orders+"backup-edited -n team-a")
+	c.types(t, bringBack, fill{"PLURAL.GROUP": postgresql, "NAME": "backup-edited", "NAMESPACE": "team-a" + andYes})
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "backup-deleted", "-n", "team-a", "--timeout=2m"))
 	c.goesOn(t, map[string]string{"backup-edited": small, "backup-new": nano})
+	if diff := cmp.Diff(newest, c.content(t, "backup-edited")); diff != "" {
+		t.Errorf("of what the claim was before (-) and is (+):\n%s", diff)
+	}
+	if commit := must(t)(c.Git(ctx, c.user, c.repository(), "log", "-1", "main", "--", claims+"team-a/backup-edited.yaml")); !strings.Contains(commit, "bob@") || !strings.Contains(commit, "carol@") {
+		t.Errorf("those who edited it are not the authors of\n%s", commit)
+	}
+	c.plugin(t, "diff", orders+"backup-edited", "-n", "team-a")
 	c.holds(t, "None", "backup-new")
 	c.untouched(t, services)
 	changesAre(byKubectl)
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "proposed", "-n", "team-restored", "--timeout=2m"))
 	c.pulls(t)
+}
+
+// content is what a claim says in the app cluster: its spec, labels and annotations, without
+// gitbind's own.
+func (c *tenant) content(t *testing.T, name string) (said unstructured.Unstructured) {
+	t.Helper()
+	out := must(t)(c.Kubectl(t.Context(), c.admin(), "get", "postgresqlinstance", name, "-n", "team-a", "-o", "json"))
+	var u unstructured.Unstructured
+	if err := u.UnmarshalJSON([]byte(out)); err != nil {
+		t.Fatal(err)
+	}
+	annotations := u.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "gitbind.dev/") })
+	said.Object = map[string]any{"spec": u.Object["spec"]}
+	said.SetLabels(u.GetLabels())
+	said.SetAnnotations(annotations)
+	return said
 }
 
 // hasBranch waits until the host has a branch.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,9 @@ func TestDecisions(t *testing.T) {
 	t.Run("D6_main is put back and approved", play("main was rewritten", 2, testRewritten))
 	t.Run("D6_the repository is lost", play("The repository is lost", 6, testRepositoryLost))
 	t.Run("D3_the app cluster is restored", play("The app cluster was restored", 1, testAppClusterRestored))
-	t.Run("D5_the control plane is restored", play("Services are missing on the control plane", 2, testControlPlaneRestored))
+	t.Run("D5_the control plane is restored", func(t *testing.T) {
+		testControlPlaneRestored(t, c, slices.Concat(recovery.section(t, "The control plane was restored", 6), recovery.section(t, "Services are missing on the control plane", 2)))
+	})
 	c.watch(t)
 	t.Run("D5_all services vanish and are made again when a person says so", play("Services are missing on the control plane", 2, testServicesMissing))
 	t.Run("many deletes are held until they are approved once", play("Many claims are removed at once", 2, testManyDeletes))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/scan"
 )
 
 const recoveryPage = "docs/recovery.md"
@@ -391,14 +392,25 @@ func testAppClusterRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	ctx := t.Context()
 	control := c.Cluster(env.Control)
-	approve, recreate := commands[0], commands[1]
+	endAll, endBridges, owners, shares, reconnect := commands[0], commands[1], commands[2], commands[3], commands[5]
+	approve, recreate := commands[6], commands[7]
 	c.order(t, "control-edited", "control-deleted")
+	share := []string{"view", "--user", env.Bob, "--yes"}
+	c.plugin(t, append([]string{"share"}, share...)...)
 	snapshot, err := control.Snapshot(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.supervise(t)()
 	c.watch(t)
+	secrets := scan.New()
+	bridges := func() string { return c.secret(t, secrets, c.Control(), "gb-"+c.id, "gitbind-bridge")["password"] }
+	stolen, bridge := c.credential(t, secrets)["password"], bridges()
+	c.plugin(t, "rotate")
+	if c.counts(t, "konnector", stolen, c.id) {
+		t.Error("a credential counts that was taken back")
+	}
+	c.plugin(t, append([]string{"unshare"}, share...)...)
 	c.edit(t, "control-edited", small)
 	must(t)(c.Kubectl(ctx, c.admin(), "delete", "postgresqlinstance", "control-deleted", "-n", "team-a", "--timeout=2m"))
 	c.until(t, c.control, "the edit is there", c.there("control-edited", small))
@@ -407,7 +419,23 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 	if err := control.Restore(ctx, snapshot); err != nil {
 		t.Fatal(err)
 	}
+	c.types(t, endAll, nil)
+	c.types(t, endBridges, nil)
+	if out := c.types(t, owners, nil); !strings.Contains(out, c.id) || !strings.Contains(out, c.user) {
+		t.Errorf("the owner of %s is not in\n%s", c.id, out)
+	}
+	if out := c.types(t, shares, nil); !strings.Contains(out, env.Bob) {
+		t.Errorf("what was shared with %s when the snapshot was taken is not in\n%s", env.Bob, out)
+	}
 	c.noticed(t)
+	c.connectionSays(t, c.admin(), "False CredentialRefused", "kubectl gitbind connect")
+	c.types(t, reconnect, fill{"URL": c.BackendURL + andProcess})
+	eventually(t, "the bridge has another credential", func(context.Context) (string, bool) { return "", bridges() != bridge })
+	for user, password := range map[string]string{"konnector": stolen, "bridge": bridge} {
+		if c.counts(t, user, password, c.id) {
+			t.Errorf("a credential of the %s from before the snapshot counts", user)
+		}
+	}
 	c.typesUntil(t, c.place(approve), approve, "lost services:", "team-a/control-new (")
 	c.haveBoth(t, map[string]string{"control-edited": small})
 	c.gone(t, "control-deleted")

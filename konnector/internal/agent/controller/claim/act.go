@@ -31,14 +31,14 @@ var errTooLarge = base.ErrTooLarge
 func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	// Of what was proposed, and is on main perhaps, nothing tells after another proposal.
 	again := l.decision.Action == decision.Propose && l.facts.Proposed != nil
-	if again || r.api().Repository.Doubts.Has(l.key) {
+	if again || l.api.Repository.Doubts.Has(l.key) {
 		if err := r.confirmFile(ctx, l); err != nil {
 			return nil, err
 		}
 	}
 	u, err := r.do(ctx, l)
 	if err == nil {
-		r.api().Repository.Doubts.End(l.key)
+		l.api.Repository.Doubts.End(l.key)
 	}
 	return u, err
 }
@@ -46,7 +46,7 @@ func (r *reconciler) act(ctx context.Context, l *look) (*unstructured.Unstructur
 // confirmFile asks the Git host whether main has the file that was looked at. The error is
 // errMoved where it has another one.
 func (r *reconciler) confirmFile(ctx context.Context, l *look) error {
-	return r.api().Repository.Confirm(ctx, l.key.Path(), l.file)
+	return l.api.Repository.Confirm(ctx, l.key.Path(), l.file)
 }
 
 // do does what was decided. Whether main has to be asked first is up to act.
@@ -97,8 +97,8 @@ func (r *reconciler) withFinalizer(ctx context.Context, l *look) (*unstructured.
 }
 
 // baseFor is the base for a version that is in the file as it is.
-func (r *reconciler) baseFor(l *look, version *contract.Claim) base.Base {
-	b := base.Base{Connection: r.api().Repository.ConnectionUID, Commit: string(l.view.Main.Head()), Claim: version}
+func (l *look) baseFor(version *contract.Claim) base.Base {
+	b := base.Base{Connection: l.api.Repository.ConnectionUID, Commit: string(l.view.Main.Head()), Claim: version}
 	if l.object != nil {
 		b.UID, b.Generation = l.object.GetUID(), l.object.GetGeneration()
 	}
@@ -108,7 +108,7 @@ func (r *reconciler) baseFor(l *look, version *contract.Claim) base.Base {
 	// A merge has the commit that names the object.
 	b.Committed = b.Committed || l.approved
 	if l.file != nil {
-		b.Blob, b.LeftOut, b.Stray = string(l.file.Hash), l.leftOut(version), r.stray(l)
+		b.Blob, b.LeftOut, b.Stray = string(l.file.Hash), l.leftOut(version), l.stray()
 	}
 	return b
 }
@@ -123,7 +123,7 @@ func (l *look) leftOut(version *contract.Claim) []string {
 
 // record keeps the object's version, which is the file's, as base.
 func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.baseFor(l, l.facts.Live)
+	b := l.baseFor(l.facts.Live)
 	if !l.facts.Touched && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
 	}
@@ -139,8 +139,8 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 // write makes the object say what the file says, the base with it, and what the
 // object's own version lost to it.
 func (r *reconciler) write(ctx context.Context, l *look, lost *decision.Lost) (*unstructured.Unstructured, error) {
-	b := r.baseFor(l, l.facts.File)
-	b.Writes = r.writeOfGit(l)
+	b := l.baseFor(l.facts.File)
+	b.Writes = l.writeOfGit()
 	if b.Lost = lost; lost == nil && l.decision.Chosen == "" {
 		b.Lost = l.facts.Lost
 	}
@@ -154,10 +154,10 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 	}
 	value, err := b.Encode()
 	if err != nil {
-		return nil, r.refused(l, err)
+		return nil, l.refusedFile(err)
 	}
 	u := l.object.DeepCopy()
-	version.WriteTo(u, r.api().schema.Keys())
+	version.WriteTo(u, l.api.schema.Keys())
 	m := metadata{base: &value, changedBy: new(""), resolve: l.resolved()}
 	if l.dropsProposal {
 		m.proposal = new("")
@@ -168,7 +168,7 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 	m.writeTo(u)
 	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
 	if err := r.client.Update(ctx, u, fieldOwner); err != nil {
-		return nil, r.refused(l, err)
+		return nil, l.refusedFile(err)
 	}
 	return r.recordAdmitted(ctx, l, u, b)
 }
@@ -178,14 +178,14 @@ func (r *reconciler) update(ctx context.Context, l *look, version *contract.Clai
 // the two, the object has no base, which changes nothing as long as it equals
 // the file, and harms nothing after.
 func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.baseFor(l, l.facts.File)
+	b := l.baseFor(l.facts.File)
 	b.Generation = 1
 	value, err := b.Encode()
 	if err != nil {
-		return nil, r.refused(l, err)
+		return nil, l.refusedFile(err)
 	}
 	u := l.facts.File.Object()
-	u.SetGroupVersionKind(r.api().Kind)
+	u.SetGroupVersionKind(l.api.Kind)
 	metadata{base: &value}.writeTo(u)
 	controllerutil.AddFinalizer(u, v1alpha1.Finalizer)
 	switch err := r.client.Create(ctx, u, fieldOwner); {
@@ -194,7 +194,7 @@ func (r *reconciler) create(ctx context.Context, l *look) (*unstructured.Unstruc
 	case apierrors.IsAlreadyExists(err):
 		return nil, errMoved
 	case err != nil:
-		return nil, r.refused(l, err)
+		return nil, l.refusedFile(err)
 	}
 	// From here on it counts: nobody else can have made it.
 	if err := unstructured.SetNestedField(u.Object, string(u.GetUID()), "status", "gitbind", "uid"); err != nil {
@@ -210,7 +210,7 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 	if err := r.removing(ctx, l); err != nil {
 		return nil, err
 	}
-	if e, ok := r.api().Repository.Remote.Main.Snapshot().Entry(l.key.Path()); !repository.IsFile(e, ok, l.file) {
+	if e, ok := l.api.Repository.Remote.Main.Snapshot().Entry(l.key.Path()); !repository.IsFile(e, ok, l.file) {
 		return nil, errMoved
 	}
 	u, err := r.recordRemoved(ctx, l)
@@ -227,7 +227,7 @@ func (r *reconciler) delete(ctx context.Context, l *look) (*unstructured.Unstruc
 // removing notes a removal before it is done. One that a person has decided on is
 // not counted against others.
 func (r *reconciler) removing(ctx context.Context, l *look) error {
-	repo := r.api().Repository
+	repo := l.api.Repository
 	if err := repo.MayRemove(); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (r *reconciler) removing(ctx context.Context, l *look) error {
 }
 
 func (r *reconciler) recordRemoved(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.baseFor(l, l.facts.Live)
+	b := l.baseFor(l.facts.Live)
 	if l.base != nil {
 		b = *l.base
 	}

@@ -43,6 +43,7 @@ func TestWhatIsNotServedYetIsWrittenAgain(t *testing.T) {
 			api := testAPI(t)
 			api.since = time.Now().Add(-tc.age)
 			r.current.Store(&api)
+			l.api = &api
 
 			var err error
 			if l.object, err = r.get(t.Context(), l.key); err != nil {

@@ -64,7 +64,7 @@ func stateOf(u *unstructured.Unstructured, version *contract.Claim) string {
 // the one before, and drop what only the new one has. What is missing then is in the
 // file still: it is written again, with errUnserved for now.
 func (r *reconciler) recordAdmitted(ctx context.Context, l *look, u *unstructured.Unstructured, b base.Base) (*unstructured.Unstructured, error) {
-	api := r.api()
+	api := l.api
 	taken := api.schema.Normalize(contract.FromObject(u))
 	if contract.Equal(taken, b.Claim) && u.GetGeneration() == b.Generation {
 		return u, nil
@@ -118,7 +118,7 @@ func (r *reconciler) patchBase(ctx context.Context, l *look, u *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	schema := r.api().schema
+	schema := l.api.schema
 	before, after := schema.Normalize(contract.FromObject(u)), schema.Normalize(contract.FromObject(out))
 	agreed := schema.Normalize(b.Claim)
 	r.admitted.set(l.key, "")
@@ -138,7 +138,7 @@ func (r *reconciler) completeBase(l *look, in input) error {
 	state := stateOf(l.object, f.Live)
 	if r.admitted.is(l.key, state) || admittedIn(l.object) == state {
 		l.admitted = state
-		r.complete(l, base.Differences(f.Base, f.Live, nil))
+		l.complete(base.Differences(f.Base, f.Live, nil))
 		return nil
 	}
 	if b.Generation != l.object.GetGeneration() {
@@ -152,7 +152,7 @@ func (r *reconciler) completeBase(l *look, in input) error {
 	}
 	all := base.Differences(f.Base, f.Live, l.object)
 	if len(l.object.GetManagedFields()) > 0 && !slices.ContainsFunc(all, func(d base.Difference) bool { return !isOwn(d, b.Generation) }) {
-		r.complete(l, all)
+		l.complete(all)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func isOwn(d base.Difference, generation int64) bool {
 }
 
 // complete takes these fields into the base.
-func (r *reconciler) complete(l *look, fields []base.Difference) {
+func (l *look) complete(fields []base.Difference) {
 	f := &l.facts
 	l.base = l.base.WithWritten(fields)
 	if slices.ContainsFunc(fields, func(d base.Difference) bool { return d.Gone }) {
@@ -177,13 +177,13 @@ func (r *reconciler) complete(l *look, fields []base.Difference) {
 		l.base.Blob = ""
 	}
 	l.base.Generation = l.object.GetGeneration()
-	f.Base = r.api().schema.Normalize(l.base.Claim)
-	f.Touched = r.isTouched(l)
+	f.Base = l.api.schema.Normalize(l.base.Claim)
+	f.Touched = l.isTouched()
 }
 
 // isTouched reports whether somebody may have edited an object, whatever its generation says.
-func (r *reconciler) isTouched(l *look) bool {
-	return len(ChangedBy(l.object)) > 0 || r.api().Repository.Doubts.Has(l.key)
+func (l *look) isTouched() bool {
+	return len(ChangedBy(l.object)) > 0 || l.api.Repository.Doubts.Has(l.key)
 }
 
 func admittedIn(u *unstructured.Unstructured) string {

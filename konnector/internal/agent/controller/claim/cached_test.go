@@ -132,8 +132,7 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 	r := &reconciler{}
 	facts := func(t *testing.T, keys contract.Keys, in input) (decision.Facts, string) {
 		api := api.WithKeys(keys)
-		r.current.Store(&api)
-		l := &look{key: key, object: in.object, reduced: in.reduced}
+		l := &look{api: &api, key: key, object: in.object, reduced: in.reduced}
 		if err := r.lookAtObject(t.Context(), l, in); err != nil {
 			t.Fatal(err)
 		}
@@ -143,8 +142,7 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 	// Who wrote what travels by a longer list, is for the API server to say.
 	isIncomplete := func(t *testing.T, in input) bool {
 		api := api.WithKeys(listed)
-		r.current.Store(&api)
-		return errors.Is(r.lookAtObject(t.Context(), &look{key: key, object: in.object, reduced: in.reduced}, in), errIncomplete)
+		return errors.Is(r.lookAtObject(t.Context(), &look{api: &api, key: key, object: in.object, reduced: in.reduced}, in), errIncomplete)
 	}
 	mayBeListed := []string{"an annotation that may be listed", "a label that may be listed"}
 	for _, tc := range []struct {
@@ -245,20 +243,20 @@ func TestTheCacheKeepsWhatDecisionsNeed(t *testing.T) {
 
 func TestTheStatusOfAnAgreedClaimIsWrittenWhenItDiffers(t *testing.T) {
 	api := testAPI(t)
-	r, l := &reconciler{}, inStep()
-	r.current.Store(&api)
+	l := inStep()
+	l.api = &api
 	u := agreedObject(t, 1)
 	l.object = u
-	u.Object["status"] = r.status(l, nil)
+	u.Object["status"] = l.status(nil)
 	l.reduced = decoded(t, u)
 	if !l.reduced.reduced {
 		t.Fatal("it is not reduced")
 	}
-	if r.statusDiffers(l, nil) {
+	if l.statusDiffers(nil) {
 		t.Error("it would be written again")
 	}
 	l.answer.Status["known"] = "<y>"
-	if !r.statusDiffers(l, nil) {
+	if !l.statusDiffers(nil) {
 		t.Error("what is new would not be written")
 	}
 }
@@ -365,9 +363,8 @@ func BenchmarkLook(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := &reconciler{}
-	r.current.Store(&api)
-	c, l := decoded(b, agreedObject(b, 1)), inStep()
+	r, c, l := &reconciler{}, decoded(b, agreedObject(b, 1)), inStep()
+	l.api = &api
 	b.ReportAllocs()
 	for b.Loop() {
 		object, err := c.object()
@@ -378,6 +375,6 @@ func BenchmarkLook(b *testing.B) {
 		if err := r.lookAtObject(b.Context(), l, input{cached: true}); err != nil {
 			b.Fatal(err)
 		}
-		r.statusDiffers(l, nil)
+		l.statusDiffers(nil)
 	}
 }

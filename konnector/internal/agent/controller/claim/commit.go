@@ -27,12 +27,12 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 		// A webhook changed it, and that is to be committed, too.
 		return u, nil
 	}
-	data, err := r.encode(l, l.facts.Live)
+	data, err := l.encode(l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
-	b := r.baseFor(l, l.facts.Live)
-	b.Writes = r.writeOfCluster(l)
+	b := l.baseFor(l.facts.Live)
+	b.Writes = l.writeOfCluster()
 	if err := b.Fits(u.GetAnnotations()); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	b.Blob, b.LeftOut = string(store.BlobHash(data)), nil
 	// What it refers to comes with it. What keeps that from being read does not keep the
 	// claim, and is told when its status is.
-	sender := r.api().Repository.Sender()
+	sender := l.api.Repository.Sender()
 	sent, err := r.inputsOf(ctx, l, string(u.GetUID()), l.facts.Live)
 	if errors.Is(err, objectwatch.ErrNotKnown) {
 		return nil, err
@@ -80,8 +80,8 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 // encode is a version as the claim's file, with what the file has of labels and
 // annotations that do not travel. The error is errTooLarge for one that nobody would
 // read.
-func (r *reconciler) encode(l *look, version *contract.Claim) ([]byte, error) {
-	data, err := contract.Encode(r.withStrayKeys(l, version))
+func (l *look) encode(version *contract.Claim) ([]byte, error) {
+	data, err := contract.Encode(l.withStrayKeys(version))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Uns
 	if _, err := r.push(ctx, l, c); err != nil {
 		return nil, err
 	}
-	b := r.baseFor(l, l.facts.Live)
+	b := l.baseFor(l.facts.Live)
 	if l.base != nil {
 		b = *l.base
 	}
@@ -144,11 +144,11 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 		tried.Store(true)
 		return apply(t)
 	}
-	s, err := r.api().Repository.Update(ctx, r.edit(l, c))
+	s, err := l.api.Repository.Update(ctx, l.edit(c))
 	if err != nil {
 		if tried.Load() {
 			// Also where the host refuses, as the answer to a try before may have been lost.
-			r.api().Repository.Doubts.Note(trailerOf(l, c))
+			l.api.Repository.Doubts.Note(trailerOf(l, c))
 		}
 		return nil, fmt.Errorf("push %s: %w", l.key, err)
 	}
@@ -183,7 +183,7 @@ func (r *reconciler) recordAfterPush(ctx context.Context, l *look, u *unstructur
 	for range recordTries {
 		m := metadata{changedBy: new("")}
 		if !first && !removed {
-			m.changedBy = r.uncredited(u, pushed, credited)
+			m.changedBy = l.uncredited(u, pushed, credited)
 		}
 		out, err := record(u, m)
 		if !errors.Is(err, errMoved) {
@@ -203,8 +203,8 @@ func (r *reconciler) recordAfterPush(ctx context.Context, l *look, u *unstructur
 // uncredited are the users who changed an object after what was pushed. Somebody
 // who was credited and then changed it again is not to be told from somebody who
 // did not; but a change was made by somebody.
-func (r *reconciler) uncredited(u *unstructured.Unstructured, pushed *contract.Claim, credited []string) *string {
-	if contract.Equal(r.api().schema.Normalize(contract.FromObject(u)), pushed) {
+func (l *look) uncredited(u *unstructured.Unstructured, pushed *contract.Claim, credited []string) *string {
+	if contract.Equal(l.api.schema.Normalize(contract.FromObject(u)), pushed) {
 		return new("")
 	}
 	rest := slices.DeleteFunc(ChangedBy(u), func(user string) bool { return slices.Contains(credited, user) })

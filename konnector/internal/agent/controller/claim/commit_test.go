@@ -36,10 +36,8 @@ func TestNothingIsPushedOnAMainThatWasRestored(t *testing.T) {
 		Checkpoint: repository.Checkpoint{Accepted: newest.Head()},
 		Limits:     breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
 	})
-	r := &reconciler{}
-	r.current.Store(&api)
-	l := inStep()
-	l.file = nil
+	r, l := &reconciler{}, inStep()
+	l.api, l.file = &api, nil
 	remote.ForceHead("main", backup.Head())
 
 	_, err := r.push(t.Context(), l, change{verb: "create", apply: func(tree *store.Tree) error { return tree.Write(key.Path(), []byte("x")) }})
@@ -55,8 +53,6 @@ func TestNothingIsPushedOnAMainThatWasRestored(t *testing.T) {
 // A claim in step is not held while its main is another one, and has nothing to be decided on.
 func TestInputsWaitWhileMainIsReplacedOrTheClusterHasACopy(t *testing.T) {
 	api := testAPI(t)
-	r := &reconciler{}
-	r.current.Store(&api)
 	for _, c := range []struct {
 		name string
 		view repository.View
@@ -68,8 +64,8 @@ func TestInputsWaitWhileMainIsReplacedOrTheClusterHasACopy(t *testing.T) {
 		{"the cluster has a copy", repository.View{Copied: "another cluster"}, false},
 	} {
 		l := inStep()
-		l.view, l.answer.UID = c.view, "u1"
-		if _, ok := r.uidOfInputs(l); ok != c.want {
+		l.api, l.view, l.answer.UID = &api, c.view, "u1"
+		if _, ok := l.uidOfInputs(); ok != c.want {
 			t.Errorf("%s: inputs are sent: %v, want %v", c.name, ok, c.want)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // edit is a change as a commit of those who made it.
-func (r *reconciler) edit(l *look, c change) store.Edit {
-	cluster := r.api().Repository.ClusterID
+func (l *look) edit(c change) store.Edit {
+	cluster := l.api.Repository.ClusterID
 	authors := Authors(c.users, cluster)
 	trailers := []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}
 	if !c.kept {

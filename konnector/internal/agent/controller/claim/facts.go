@@ -25,6 +25,8 @@ import (
 
 // look is what is known of one claim at one moment, and what follows from it.
 type look struct {
+	// api is the API as it was then.
+	api    *API
 	key    contract.Key
 	object *unstructured.Unstructured
 	// reduced is what the cache has of the object, where that is not all of it: object
@@ -80,25 +82,26 @@ func (r *reconciler) look(ctx context.Context, key contract.Key, in input) (*loo
 
 // lookOnce is look, with repository.ErrOutdated where main has moved on meanwhile.
 func (r *reconciler) lookOnce(ctx context.Context, key contract.Key, in input) (*look, error) {
-	view, err := r.api().Repository.View(ctx)
+	api := r.api()
+	view, err := api.Repository.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := &look{key: key, object: in.object, reduced: in.reduced, view: view}
+	l := &look{api: api, key: key, object: in.object, reduced: in.reduced, view: view}
 	if in.refusal != nil {
 		l.refusals = in.refusal.refusals
 	}
 	l.facts = decision.Facts{
-		Key: key, Unfit: key.Validate(), Replaced: view.Replaced, Copied: view.Copied, Writer: r.api().Writer,
+		Key: key, Unfit: key.Validate(), Replaced: view.Replaced, Copied: view.Copied, Writer: api.Writer,
 		Refusal: l.refusals.file, MergeRefusal: l.refusals.merge, LostRefusal: l.refusals.lost, NamespaceMissing: l.refusals.noNamespace,
 	}
-	if repo := r.api().Repository; !repo.Serves(key.Namespace) {
+	if repo := api.Repository; !repo.Serves(key.Namespace) {
 		l.facts.Elsewhere = fmt.Sprintf("Namespace %s is not among spec.namespaces of Connection %s: nothing is committed or created for it.", key.Namespace, repo.Connection)
 	}
 	if err := r.lookAtObject(ctx, l, in); err != nil {
 		return nil, err
 	}
-	r.lookAtFile(l)
+	l.lookAtFile()
 	if err := r.lookAtReview(ctx, l); err != nil {
 		return nil, err
 	}
@@ -119,7 +122,7 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 	if l.object == nil {
 		return nil
 	}
-	schema, f := r.api().schema, &l.facts
+	schema, f := l.api.schema, &l.facts
 	var live *contract.Claim
 	if l.reduced == nil {
 		live = contract.FromObject(l.object)
@@ -145,8 +148,8 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 	if l.base != nil {
 		f.Base = schema.Normalize(l.base.Claim)
 		f.BaseCommit, f.BaseRemoved, f.Lost = l.base.Commit, l.base.Removed, l.base.Lost
-		f.Touched = l.base.Generation != l.object.GetGeneration() || r.isTouched(l)
-		if l.base.Connection == r.api().Repository.ConnectionUID {
+		f.Touched = l.base.Generation != l.object.GetGeneration() || l.isTouched()
+		if l.base.Connection == l.api.Repository.ConnectionUID {
 			if f.BaseCurrent, err = l.view.StillAgreed(ctx, store.Hash(l.base.Commit)); err != nil {
 				return err
 			}
@@ -176,17 +179,17 @@ func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error 
 }
 
 // lookAtFile reads the file, unless it is the one that the base was made from.
-func (r *reconciler) lookAtFile(l *look) {
+func (l *look) lookAtFile() {
 	entry, ok := l.view.Main.Entry(l.key.Path())
 	if !ok {
 		return
 	}
 	l.file, l.facts.FileBlob = &entry, string(entry.Hash)
 	if l.base != nil && l.base.Blob == string(entry.Hash) {
-		l.facts.File, l.facts.Problem = r.unchangedFile(l)
+		l.facts.File, l.facts.Problem = l.unchangedFile()
 		return
 	}
-	c, err := r.readFile(l)
+	c, err := l.readFile()
 	if err != nil {
 		l.facts.Problem = err
 		return
@@ -195,16 +198,16 @@ func (r *reconciler) lookAtFile(l *look) {
 	if l.base != nil {
 		c = l.base.Complete(c)
 	}
-	l.facts.File = r.api().schema.Normalize(c)
+	l.facts.File = l.api.schema.Normalize(c)
 }
 
 // readFile is the file as it is, with what does not travel.
-func (r *reconciler) readFile(l *look) (*contract.Claim, error) {
+func (l *look) readFile() (*contract.Claim, error) {
 	f, err := facts.File(l.view.Main, *l.file)
 	if err != nil {
 		return nil, err
 	}
-	return contract.Decode(f, r.api().schema.Kind())
+	return contract.Decode(f, l.api.schema.Kind())
 }
 
 // decide answers the questions that a decision has.
@@ -232,7 +235,7 @@ func (r *reconciler) decide(ctx context.Context, l *look) error {
 
 // answer finds out what a decision asks for.
 func (r *reconciler) answer(ctx context.Context, l *look) error {
-	repo := r.api().Repository
+	repo := l.api.Repository
 	var yes bool
 	var err error
 	switch l.decision.Question {
@@ -243,12 +246,12 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 		l.facts.Continues = answerOf(yes && (l.base == nil || l.facts.BaseCurrent))
 		l.facts.HistoryTooLong = l.facts.HistoryTooLong || l.view.IsTooFar(store.Hash(l.facts.BaseCommit))
 	case decision.AskGone:
-		yes, err = r.gone(ctx, l)
+		yes, err = l.gone(ctx)
 		l.facts.Gone = answerOf(yes)
 	case decision.AskMerge:
-		r.askMerge(l)
+		l.askMerge()
 	case decision.AskFlips:
-		err = r.flips(ctx, l)
+		err = l.flips(ctx)
 	case decision.AskVerdict:
 		err = r.askVerdict(ctx, l)
 	case decision.AskRemoval:
@@ -262,11 +265,11 @@ func (r *reconciler) answer(ctx context.Context, l *look) error {
 }
 
 // askMerge looks whether both sides changed other fields.
-func (r *reconciler) askMerge(l *look) {
+func (l *look) askMerge() {
 	f := &l.facts
-	merged, fields := merge.Claims(r.api().spec, f.Base, f.Live, f.File)
+	merged, fields := merge.Claims(l.api.spec, f.Base, f.Live, f.File)
 	f.Merges, f.Fields = answerOf(len(fields) == 0), fields
-	f.Merged = r.api().schema.Normalize(merged)
+	f.Merged = l.api.schema.Normalize(merged)
 }
 
 func answerOf(yes bool) decision.Answer {
@@ -288,31 +291,31 @@ func baseCommit(b *base.Base) store.Hash {
 // removal that came later than the version that this object had in Git, which is
 // how a claim ends that only pull requests ever touched; or it never heard of it
 // and has answered main as it is.
-func (r *reconciler) gone(ctx context.Context, l *look) (bool, error) {
+func (l *look) gone(ctx context.Context) (bool, error) {
 	if l.view.StatusReplaced != "" {
 		// It may be older than the object, or another cluster's.
 		return false, nil
 	}
 	switch {
 	case l.answer == nil:
-		return r.allAnswered(ctx, l)
+		return l.allAnswered(ctx)
 	case l.answer.Result != contract.Gone:
 		return false, nil
 	case types.UID(l.answer.UID) == l.object.GetUID():
 		return true, nil
 	}
-	follows, err := r.api().Repository.Lineage.Follows(ctx, store.Hash(l.facts.BaseCommit), store.Hash(l.answer.Answers.Commit))
+	follows, err := l.api.Repository.Lineage.Follows(ctx, store.Hash(l.facts.BaseCommit), store.Hash(l.answer.Answers.Commit))
 	if err != nil || follows {
 		return follows, err
 	}
 	// It is about an object of this name that was here before. One that was
 	// deleted before it was ever committed gets no other.
-	return r.allAnswered(ctx, l)
+	return l.allAnswered(ctx)
 }
 
 // allAnswered reports whether the control plane has answered main as it is, and
 // knows what this object had in Git.
-func (r *reconciler) allAnswered(ctx context.Context, l *look) (bool, error) {
+func (l *look) allAnswered(ctx context.Context) (bool, error) {
 	data, err := l.view.Status.Read(contract.ObservedPath)
 	if err != nil {
 		return false, nil

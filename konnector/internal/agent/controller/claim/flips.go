@@ -14,26 +14,26 @@ import (
 )
 
 // writeOfGit remembers that the file's version is written to the object.
-func (r *reconciler) writeOfGit(l *look) []flipflop.Write {
+func (l *look) writeOfGit() []flipflop.Write {
 	if l.base == nil || l.decision.Chosen != "" {
 		return nil
 	}
-	t := flipflop.New(time.Now(), merge.Changes(r.api().spec, l.facts.Live, l.facts.File))
+	t := flipflop.New(time.Now(), merge.Changes(l.api.spec, l.facts.Live, l.facts.File))
 	t.Git, t.Since = true, l.base.Commit
 	return flipflop.Add(l.base.Writes, t)
 }
 
 // writeOfCluster remembers that the object's version is committed.
-func (r *reconciler) writeOfCluster(l *look) []flipflop.Write {
+func (l *look) writeOfCluster() []flipflop.Write {
 	if l.base == nil || len(l.base.Writes) == 0 || l.decision.Chosen != "" {
 		return nil
 	}
-	return flipflop.Add(l.base.Writes, flipflop.New(time.Now(), merge.Changes(r.api().spec, l.facts.Base, l.facts.Live)))
+	return flipflop.Add(l.base.Writes, flipflop.New(time.Now(), merge.Changes(l.api.spec, l.facts.Base, l.facts.Live)))
 }
 
 // flips finds out whether a field goes to and fro between cluster and Git. Once
 // that is said, it holds until something else changes.
-func (r *reconciler) flips(ctx context.Context, l *look) error {
+func (l *look) flips(ctx context.Context) error {
 	l.facts.Flips = decision.No
 	if l.base == nil || len(l.base.Writes) == 0 {
 		return nil
@@ -42,11 +42,11 @@ func (r *reconciler) flips(ctx context.Context, l *look) error {
 	if h := choice.HoldOf(l.object); h != nil && h.Reason == string(decision.FlipFlop) && h.Token == l.facts.Token(decision.FlipFlop) {
 		now = time.Unix(l.base.Writes[len(l.base.Writes)-1].At, 0)
 	}
-	fields := flipflop.Third(l.base.Writes, now, merge.Changes(r.api().spec, l.facts.Base, l.facts.Live))
+	fields := flipflop.Third(l.base.Writes, now, merge.Changes(l.api.spec, l.facts.Base, l.facts.Live))
 	if len(fields) == 0 {
 		return nil
 	}
-	inGit, err := r.api().Repository.Pushes.Authors(ctx, store.Hash(l.base.Writes[0].Since), store.Hash(l.base.Commit))
+	inGit, err := l.api.Repository.Pushes.Authors(ctx, store.Hash(l.base.Writes[0].Since), store.Hash(l.base.Commit))
 	if err != nil {
 		return err
 	}

@@ -32,11 +32,11 @@ type sentInputs struct {
 // inputsOf says what is to be on main of what the claim refers to, in the version that main
 // is to have of it.
 func (r *reconciler) inputsOf(ctx context.Context, l *look, uid string, version *contract.Claim) (inputs.Outcome, error) {
-	c := inputs.Claim{Key: l.key, UID: uid, Offered: r.api().Inputs, Main: l.view.Main, Spec: version.Spec}
+	c := inputs.Claim{Key: l.key, UID: uid, Offered: l.api.Inputs, Main: l.view.Main, Spec: version.Spec}
 	if l.answer != nil {
 		c.Answered = l.answer.Inputs
 	}
-	return r.inputs.Make(ctx, c, r.api().Repository.Sender())
+	return r.inputs.Make(ctx, c, l.api.Repository.Sender())
 }
 
 // writeInputs puts a claim's file of inputs onto main, if it is as it was.
@@ -59,12 +59,12 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 	if l.object == nil {
 		return nil
 	}
-	uid, ok := r.uidOfInputs(l)
+	uid, ok := l.uidOfInputs()
 	if !ok {
 		l.inputs.condition = conditionIn(l.object, conditionInputs)
 		return nil
 	}
-	sender := r.api().Repository.Sender()
+	sender := l.api.Repository.Sender()
 	// What is proposed refers to nothing yet.
 	made, err := r.inputsOf(ctx, l, uid, l.facts.File)
 	if err != nil {
@@ -107,13 +107,13 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 // uidOfInputs is the UID by which the control plane knows the claim: another one than the
 // object's as long as no commit named that, as after the cluster was rebuilt from main. It
 // is false where nothing is to be sent.
-func (r *reconciler) uidOfInputs(l *look) (uid string, ok bool) {
+func (l *look) uidOfInputs() (uid string, ok bool) {
 	switch {
 	case l.view.Replaced != "", l.view.StatusReplaced != "", l.view.Copied != "":
 		return "", false
 	case l.file == nil, l.facts.File == nil, l.decision.Action == decision.Hold, l.facts.Terminating:
 		return "", false
-	case l.base != nil && !r.mayBeAnother(l):
+	case l.base != nil && !l.mayBeAnother():
 		return string(l.object.GetUID()), true
 	case l.answer != nil:
 		return l.answer.UID, true
@@ -151,8 +151,8 @@ func removeInputs(key contract.Key, t *store.Tree) error {
 // pushInputs commits a change of a claim's inputs alone. Who changed a Secret, the API
 // server does not say.
 func (r *reconciler) pushInputs(ctx context.Context, l *look, verb string, apply func(*store.Tree) error) error {
-	cluster := r.api().Repository.ClusterID
-	_, err := r.api().Repository.Update(ctx, store.Edit{
+	cluster := l.api.Repository.ClusterID
+	_, err := l.api.Repository.Update(ctx, store.Edit{
 		Author: Authors(nil, cluster)[0], Subject: fmt.Sprintf("inputs: %s %s", verb, l.key),
 		Trailers: []store.Trailer{{Key: contract.TrailerCluster, Value: cluster}}, Apply: apply,
 	})

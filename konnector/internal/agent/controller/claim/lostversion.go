@@ -24,7 +24,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		return nil, err
 	}
 	l.object = object
-	data, err := r.encode(l, l.facts.Live)
+	data, err := l.encode(l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +33,11 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		Reason: l.decision.Reason, Branch: contract.ConflictBranch(l.key, string(store.BlobHash(data))),
 		Fields: l.facts.Fields[:min(len(l.facts.Fields), maxNamed)], Users: users[:min(len(users), maxNamed)],
 	}
-	e := r.edit(l, change{
+	e := l.edit(change{
 		verb: "keep", users: users, kept: true,
 		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
 	})
-	if err := r.api().Repository.Keep(ctx, lost.Branch, l.view.Main, e); err != nil {
+	if err := l.api.Repository.Keep(ctx, lost.Branch, l.view.Main, e); err != nil {
 		return nil, err
 	}
 	if l.decision.Chosen != "" {
@@ -51,7 +51,7 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 // as an edit of those who made it.
 func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	lost := l.facts.Lost
-	data, err := r.api().Repository.Kept(ctx, lost.Branch, l.key.Path())
+	data, err := l.api.Repository.Kept(ctx, lost.Branch, l.key.Path())
 	cannot := func(words string) error {
 		all := l.refusals
 		all.lost = words
@@ -63,7 +63,7 @@ func (r *reconciler) takeBack(ctx context.Context, l *look) (*unstructured.Unstr
 	case err != nil:
 		return nil, err
 	}
-	schema := r.api().schema
+	schema := l.api.schema
 	c, err := contract.Decode(contract.File{Path: l.key.Path(), Data: data}, schema.Kind())
 	if err != nil {
 		return nil, cannot(err.Error())

@@ -98,7 +98,7 @@ func newGitWorld(t *testing.T) *gitWorld {
 		held: newHeldFiles(nil, func() {}), rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 	}
 	w.r.current.Store(&api)
-	w.look.object = w.object()
+	w.look.api, w.look.object = &api, w.object()
 	return w
 }
 

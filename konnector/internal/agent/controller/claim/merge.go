@@ -28,16 +28,16 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 		return nil, err
 	}
 	l.object = object
-	data, err := r.encode(l, merged)
+	data, err := l.encode(merged)
 	if err != nil {
 		return nil, err
 	}
-	b := r.baseFor(l, merged)
+	b := l.baseFor(merged)
 	if err := b.Fits(tried.GetAnnotations()); err != nil {
 		return nil, err
 	}
 	users := authorsOf(object)
-	live, err := r.encode(l, l.facts.Live)
+	live, err := l.encode(l.facts.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 // would have then.
 func (r *reconciler) tryOut(ctx context.Context, l *look, version *contract.Claim) (*unstructured.Unstructured, error) {
 	u := l.object.DeepCopy()
-	version.WriteTo(u, r.api().schema.Keys())
+	version.WriteTo(u, l.api.schema.Keys())
 	if err := r.client.Update(ctx, u, fieldOwner, client.DryRunAll); err != nil {
 		return nil, l.refused(err, func(all *refusals, s metav1.Status) { all.merge = s.Message })
 	}

@@ -29,7 +29,7 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	if l.file != nil && l.askMerged() {
 		return nil
 	}
-	last, err := r.api().Repository.Pushes.Last(ctx, l.view, since, l.key, l.object.GetCreationTimestamp().Time)
+	last, err := l.api.Repository.Pushes.Last(ctx, l.view, since, l.key, l.object.GetCreationTimestamp().Time)
 	if store.LastingLimit(err) != nil {
 		f.HistoryTooLong = true
 		return nil
@@ -63,7 +63,7 @@ func (r *reconciler) askOwnWork(ctx context.Context, l *look) error {
 	if last.Merged {
 		pushed = last.Live
 	}
-	data, err := r.encode(l, f.Live)
+	data, err := l.encode(f.Live)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func maxPushedGeneration(l *look) int64 {
 // after that push, as the status says of an object whose base somebody took away; or the
 // object was as it was pushed.
 func (r *reconciler) isProven(ctx context.Context, l *look, push contract.ObjectTrailer) (bool, error) {
-	if r.api().Repository.Doubts.Made(push) {
+	if l.api.Repository.Doubts.Made(push) {
 		return true, nil
 	}
 	if agreedAt := store.Hash(l.facts.BaseCommit); l.base == nil && agreedAt != "" {
@@ -115,7 +115,7 @@ func (r *reconciler) isProven(ctx context.Context, l *look, push contract.Object
 		if err != nil {
 			return false, err
 		}
-		later, err := r.api().Repository.Pushes.Last(ctx, l.view, agreedAt, l.key, l.object.GetCreationTimestamp().Time)
+		later, err := l.api.Repository.Pushes.Last(ctx, l.view, agreedAt, l.key, l.object.GetCreationTimestamp().Time)
 		switch {
 		case store.LastingLimit(err) != nil:
 		case err != nil:
@@ -136,7 +136,7 @@ func (r *reconciler) saidAt(ctx context.Context, l *look, version string) (bool,
 		return false, nil
 	}
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(r.api().Kind.GroupVersion().WithKind(r.api().Kind.Kind + "List"))
+	list.SetGroupVersionKind(l.api.Kind.GroupVersion().WithKind(l.api.Kind.Kind + "List"))
 	err := r.live.List(ctx, list, &client.ListOptions{Namespace: l.key.Namespace, Raw: &metav1.ListOptions{
 		FieldSelector: "metadata.name=" + l.key.Name, ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 	}})
@@ -149,7 +149,7 @@ func (r *reconciler) saidAt(ctx context.Context, l *look, version string) (bool,
 	}
 	for _, u := range list.Items {
 		if u.GetUID() == l.object.GetUID() && u.GetName() == l.key.Name {
-			return contract.Equal(r.api().schema.Normalize(contract.FromObject(&u)), l.facts.File), nil
+			return contract.Equal(l.api.schema.Normalize(contract.FromObject(&u)), l.facts.File), nil
 		}
 	}
 	return false, nil

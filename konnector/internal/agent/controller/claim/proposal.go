@@ -76,7 +76,7 @@ func proposalOf(u *unstructured.Unstructured) *proposal {
 
 // lookAtReview finds out whether changes of the object are reviewed, and what was proposed.
 func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
-	f, api := &l.facts, r.api()
+	f, api := &l.facts, l.api
 	if l.object == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	}
 	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main, Begun: p.Begun}
 	if l.reduced == nil && p.Blob != "" {
-		data, err := r.encode(l, f.Live)
+		data, err := l.encode(f.Live)
 		f.Proposed.Live = err == nil && string(store.BlobHash(data)) == p.Blob
 	}
 	if f.FileBlob != p.Main {
@@ -120,7 +120,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 
 // askVerdict finds out what became of what was proposed.
 func (r *reconciler) askVerdict(ctx context.Context, l *look) error {
-	p, repo := l.facts.Proposed, r.api().Repository
+	p, repo := l.facts.Proposed, l.api.Repository
 	r.reviews.await(p.Branch, l.key)
 	v, err := repo.Verdict(ctx, p.Branch, p.Commit)
 	h := choice.HoldOf(l.object)
@@ -165,9 +165,9 @@ func (l *look) rebaseProposed() {
 
 // propose puts the object's version, or the removal of its file, on a branch.
 func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	c, p, err := r.proposalFor(l)
+	c, p, err := l.proposalFor()
 	if err == nil {
-		err = r.api().Repository.MayWrite()
+		err = l.api.Repository.MayWrite()
 	}
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 		// What it stands on is what main says still.
 		known = store.Hash(was.Commit)
 	}
-	s, err := r.api().Repository.Propose(ctx, branch, known, l.view.Main, r.edit(l, c))
+	s, err := l.api.Repository.Propose(ctx, branch, known, l.view.Main, l.edit(c))
 	switch {
 	case errors.Is(err, store.ErrRejected) && l.facts.Proposed == nil:
 		// Nothing is on the host: nothing has to be taken back there when the claim goes. A
@@ -208,7 +208,7 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 }
 
 // proposalFor is the change to be proposed, and what is to be recorded of it, but for its commit.
-func (r *reconciler) proposalFor(l *look) (change, proposal, error) {
+func (l *look) proposalFor() (change, proposal, error) {
 	c, p := change{verb: "delete"}, proposal{UID: l.object.GetUID(), Main: l.facts.FileBlob}
 	c.apply = func(t *store.Tree) error {
 		if _, ok := t.Entry(l.key.Path()); !ok {
@@ -219,8 +219,8 @@ func (r *reconciler) proposalFor(l *look) (change, proposal, error) {
 	if l.facts.Terminating {
 		return c, p, nil
 	}
-	b := r.baseFor(l, l.facts.Live)
-	data, err := r.encode(l, l.facts.Live)
+	b := l.baseFor(l.facts.Live)
+	data, err := l.encode(l.facts.Live)
 	if err == nil {
 		err = b.Fits(l.object.GetAnnotations())
 	}
@@ -266,7 +266,7 @@ func (r *reconciler) withdraw(ctx context.Context, l *look) (*unstructured.Unstr
 // Somebody may have approved it meanwhile, which removes the branch, too: the error is errMoved
 // where main has another file by then.
 func (r *reconciler) removeProposed(ctx context.Context, l *look) error {
-	repo, p := r.api().Repository, l.facts.Proposed
+	repo, p := l.api.Repository, l.facts.Proposed
 	var err error
 	if p.Begun {
 		err = repo.WithdrawOwn(ctx, p.Branch, l.view.Main)
@@ -286,7 +286,7 @@ func (r *reconciler) removeProposed(ctx context.Context, l *look) error {
 // writeMerged makes the object say what both sides changed, with the file as base: what it
 // says beyond that is proposed next.
 func (r *reconciler) writeMerged(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := r.baseFor(l, l.facts.File)
+	b := l.baseFor(l.facts.File)
 	// It is to be proposed, though the konnector wrote it: see completeBase.
 	b.Generation = 0
 	value, err := b.Encode()
@@ -294,7 +294,7 @@ func (r *reconciler) writeMerged(ctx context.Context, l *look) (*unstructured.Un
 		return nil, err
 	}
 	u := l.object.DeepCopy()
-	l.facts.Merged.WriteTo(u, r.api().schema.Keys())
+	l.facts.Merged.WriteTo(u, l.api.schema.Keys())
 	metadata{base: &value, resolve: l.resolved()}.writeTo(u)
 	err = r.client.Update(ctx, u, fieldOwner)
 	var status apierrors.APIStatus

@@ -34,8 +34,7 @@ func TestANamespaceThatTheCacheDoesNotKnowYetMayAskForReviews(t *testing.T) {
 	for label, want := range map[string]bool{"PullRequest": true, "pull-request": true, "Direct": false, "": false} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{v1alpha1.ChangesLabel: label}}}
 		r := &reconciler{cached: fakeapi.New(fakeapi.Builder()), live: fakeapi.New(fakeapi.Builder().WithObjects(namespace))}
-		r.current.Store(&API{})
-		l := &look{key: contract.Key{Binding: "dbs.example.com", Namespace: "shop", Name: "orders"}, object: &unstructured.Unstructured{Object: map[string]any{}}}
+		l := &look{api: &API{}, key: contract.Key{Binding: "dbs.example.com", Namespace: "shop", Name: "orders"}, object: &unstructured.Unstructured{Object: map[string]any{}}}
 		if err := r.lookAtReview(t.Context(), l); err != nil || l.facts.Review != want {
 			t.Errorf("%q: reviewed: %v, %v", label, l.facts.Review, err)
 		}
@@ -70,7 +69,7 @@ func TestADecisionOnARejectedChangeNeedsNoAnswer(t *testing.T) {
 				Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
 			})
 			r, l := &reconciler{}, inStep()
-			r.current.Store(&api)
+			l.api = &api
 			held := choice.Hold{Reason: string(decision.Rejected), Token: token, Choices: []choice.Choice{choice.File}}
 			l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"hold": held.Status()}}
 			l.facts.Proposed, l.facts.Resolve = &decision.Proposed{Branch: contract.ChangeBranch(key), Commit: "c1"}, c.resolve
@@ -146,6 +145,7 @@ func TestANoteThatStaysDoesNotHideARefusedProposal(t *testing.T) {
 		Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
 	})
 	r.current.Store(&api)
+	l.api = &api
 	var err error
 	if l.object, err = r.get(t.Context(), l.key); err != nil {
 		t.Fatal(err)

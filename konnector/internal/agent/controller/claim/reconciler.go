@@ -106,7 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	case l.decision.Action == decision.Commit && l.reduced == nil:
 		// What was changed since is found when the base is recorded, and is the next
 		// commit.
-		recent, err := r.fromCache.precedes(ctx, r.live, r.api().Kind, l.object)
+		recent, err := r.fromCache.precedes(ctx, r.live, l.api.Kind, l.object)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -224,7 +224,7 @@ func (r *reconciler) settle(ctx context.Context, l *look, o settleOptions) (_ ct
 	if undelivered != nil && !o.now {
 		return ctrl.Result{}, undelivered
 	}
-	if !r.statusDiffers(l, nil) {
+	if !l.statusDiffers(nil) {
 		r.waiting.end(l.key)
 		return r.finished(l, o.refusal), undelivered
 	}
@@ -281,7 +281,7 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	r.count(l)
 	r.rejected.Forget(l.key)
 	if l.object == nil {
-		r.api().Repository.Doubts.End(l.key)
+		l.api.Repository.Doubts.End(l.key)
 	}
 	if (l.object == nil || l.facts.NamespaceMissing) && d.Action == decision.Hold {
 		r.held.set(l.key, d)
@@ -291,7 +291,7 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	if d.Action == decision.Wait || d.Reason == decision.CommitLost || d.Reason == decision.HistoryTooLong || d.Reason == decision.ManyRemovals || d.Reason == decision.Moved || l.view.IsHeld() {
 		r.pending.add(l.key)
 		// What it waits for may have come before it was on the list.
-		repo := r.api().Repository
+		repo := l.api.Repository
 		if repo.Remote.Status.Snapshot().Head() != l.view.Status.Head() || repo.Remote.Main.Snapshot().Head() != l.view.Main.Head() {
 			return ctrl.Result{RequeueAfter: time.Millisecond}
 		}

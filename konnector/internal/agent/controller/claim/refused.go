@@ -56,14 +56,14 @@ func isInvalid(err error) bool {
 	return false
 }
 
-// refused is a no to what a file says, also where its base is too large.
-func (r *reconciler) refused(l *look, err error) error {
+// refusedFile is a no to what a file says, also where its base is too large.
+func (l *look) refusedFile(err error) error {
 	if errors.Is(err, errTooLarge) {
 		all := l.refusals
 		all.file = err.Error()
 		return &refusedError{all}
 	}
-	return l.refused(err, func(all *refusals, s metav1.Status) { all.file = r.words(l, s) })
+	return l.refused(err, func(all *refusals, s metav1.Status) { all.file = l.words(s) })
 }
 
 // refused turns the API server's no into a refusedError, and what was changed
@@ -83,7 +83,7 @@ func (l *look) refused(err error, note func(*refusals, metav1.Status)) error {
 }
 
 // words are the API server's, with the lines of the file where these can be found.
-func (r *reconciler) words(l *look, s metav1.Status) string {
+func (l *look) words(s metav1.Status) string {
 	if s.Details == nil || len(s.Details.Causes) == 0 {
 		return s.Message
 	}

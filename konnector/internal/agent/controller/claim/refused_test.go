@@ -21,11 +21,10 @@ import (
 // Who denies chooses the code, and some of them mean other things where the API server itself
 // gives them.
 func TestADenialIsARefusalWhateverItsCode(t *testing.T) {
-	r := &reconciler{}
 	for _, code := range []int32{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict, http.StatusTeapot} {
 		denied := webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "not on Fridays", Code: code})
 		var refusal *refusedError
-		if err := r.refused(inStep(), denied); !errors.As(err, &refusal) || refusal.file != `admission webhook "hook.example.org" denied the request: not on Fridays` {
+		if err := inStep().refusedFile(denied); !errors.As(err, &refusal) || refusal.file != `admission webhook "hook.example.org" denied the request: not on Fridays` {
 			t.Errorf("%d: %v", code, err)
 		}
 		if err := moved(denied); errors.Is(err, errMoved) {
@@ -39,7 +38,7 @@ func TestADenialIsARefusalWhateverItsCode(t *testing.T) {
 		t.Errorf("%s: %s", reason, message)
 	}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "databases"}, "orders", errors.New("the object has been modified"))
-	if err := r.refused(inStep(), conflict); !errors.Is(err, errMoved) {
+	if err := inStep().refusedFile(conflict); !errors.Is(err, errMoved) {
 		t.Errorf("another version: %v", err)
 	}
 }

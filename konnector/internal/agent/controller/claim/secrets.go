@@ -37,7 +37,7 @@ func (r *reconciler) saidBefore(l *look) (secretsSaid, error) {
 	for _, name := range l.reduced.secrets {
 		s.delivered = append(s.delivered, deliveredSecret{name: name})
 	}
-	if _, keepsAll := l.delivers(); len(s.delivered) > 0 && (keepsAll || l.answer.Secrets == nil || r.acceptList(l, s.sequence, r.api().Repository.Opener()) != nil) {
+	if _, keepsAll := l.delivers(); len(s.delivered) > 0 && (keepsAll || l.answer.Secrets == nil || l.acceptList(s.sequence, l.api.Repository.Opener()) != nil) {
 		return s, errIncomplete
 	}
 	return s, nil
@@ -60,8 +60,8 @@ func (l *look) delivers() (delivers, keepsAll bool) {
 }
 
 // acceptList says why the control plane's list of Secrets is not taken.
-func (r *reconciler) acceptList(l *look, last int64, o *encryption.Opener) error {
-	return r.claimOfSecrets(l).Accept(l.answer.Secrets, last, o)
+func (l *look) acceptList(last int64, o *encryption.Opener) error {
+	return l.claimOfSecrets().Accept(l.answer.Secrets, last, o)
 }
 
 // deliver brings the claim's Secrets here, if anything of them changed since it did
@@ -86,9 +86,9 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 		l.secrets = secretsSaid{sequence: before.sequence}
 		return nil
 	}
-	repo := r.api().Repository
+	repo := l.api.Repository
 	now := &delivered{
-		uid: l.object.GetUID(), list: l.answer.Secrets, mayBeAnother: r.mayBeAnother(l), opener: repo.Opener(), files: filesOf(l, l.view.Status), withheld: l.answer.Withheld,
+		uid: l.object.GetUID(), list: l.answer.Secrets, mayBeAnother: l.mayBeAnother(), opener: repo.Opener(), files: filesOf(l, l.view.Status), withheld: l.answer.Withheld,
 		failed: map[string]bool{}, keepsAll: keepsAll,
 	}
 	known := r.secrets.get(l.key)
@@ -114,7 +114,7 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 // listed: one may have been delivered by a process that ended before the status said so, and
 // once the service is gone, nothing lists it.
 func (r *reconciler) addListed(l *look) {
-	if !l.facts.Terminating || l.answer == nil || l.answer.Secrets == nil || r.acceptList(l, l.secrets.sequence, r.api().Repository.Opener()) != nil {
+	if !l.facts.Terminating || l.answer == nil || l.answer.Secrets == nil || l.acceptList(l.secrets.sequence, l.api.Repository.Opener()) != nil {
 		return
 	}
 	all := slices.Clone(l.secrets.delivered)
@@ -165,7 +165,7 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 	now.said.sequence = l.secrets.sequence
 	var refused error
 	if now.list != nil {
-		refused = r.told(r.acceptList(l, l.secrets.sequence, now.opener))
+		refused = r.told(l.acceptList(l.secrets.sequence, now.opener))
 	}
 	if now.list == nil || refused != nil {
 		// Nothing says that anything is another one than it was.
@@ -189,7 +189,7 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 			now.said.delivered = append(now.said.delivered, old)
 			continue
 		}
-		err := r.deliverer().Remove(ctx, r.claimOfSecrets(l), old.name)
+		err := r.deliverer().Remove(ctx, l.claimOfSecrets(), old.name)
 		if err := note(err); err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (r *reconciler) takeSecrets(ctx context.Context, l *look) error {
 		return err
 	}
 	for _, d := range said.delivered {
-		err := r.deliverer().Remove(ctx, r.claimOfSecrets(l), d.name)
+		err := r.deliverer().Remove(ctx, l.claimOfSecrets(), d.name)
 		// What people would have to mend does not keep the object: it is collected.
 		if err != nil && !errors.As(err, new(*delivery.Trouble)) {
 			return err
@@ -256,8 +256,8 @@ func (r *reconciler) told(err error) error {
 
 // mayBeAnother reports whether the control plane may know the claim by the UID of
 // another object: of this one no commit told it.
-func (r *reconciler) mayBeAnother(l *look) bool {
-	return l.base != nil && (!l.base.Committed || l.base.Connection != r.api().Repository.ConnectionUID)
+func (l *look) mayBeAnother() bool {
+	return l.base != nil && (!l.base.Committed || l.base.Connection != l.api.Repository.ConnectionUID)
 }
 
 func isForeign(err error) bool {
@@ -269,10 +269,10 @@ func (r *reconciler) deliverer() delivery.Deliverer {
 	return delivery.Deliverer{Client: r.client, FieldOwner: fieldOwner}
 }
 
-func (r *reconciler) claimOfSecrets(l *look) delivery.Claim {
+func (l *look) claimOfSecrets() delivery.Claim {
 	c := delivery.Claim{
 		Key: l.key, APIVersion: l.object.GetAPIVersion(), Kind: l.object.GetKind(), UID: l.object.GetUID(),
-		MayBeAnother: r.mayBeAnother(l),
+		MayBeAnother: l.mayBeAnother(),
 	}
 	if l.answer != nil && l.answer.Secrets != nil {
 		c.AnsweredUID = l.answer.Secrets.UID
@@ -292,6 +292,6 @@ func (r *reconciler) deliverOne(ctx context.Context, l *look, o *encryption.Open
 	case err != nil:
 		return 0, &delivery.Trouble{Reason: delivery.Missing, Message: fmt.Sprintf("Secret %s is not on branch status, and the control plane says that it is.", s.Name)}
 	}
-	sequence, err := r.deliverer().Deliver(ctx, r.claimOfSecrets(l), s, o)
+	sequence, err := r.deliverer().Deliver(ctx, l.claimOfSecrets(), s, o)
 	return sequence, r.told(err)
 }

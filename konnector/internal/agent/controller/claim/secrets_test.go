@@ -110,7 +110,7 @@ func (w *secretsWorld) seal(name, password string, sequence int64) {
 // look is one at the claim in step, whose answer lists these Secrets.
 func (w *secretsWorld) look(names ...string) *look {
 	l := inStep()
-	l.view.Status = w.status.Snapshot()
+	l.api, l.view.Status = w.r.api(), w.status.Snapshot()
 	l.answer.UID, l.answer.Secrets = "u1", w.list(key, "u1", names...)
 	return l
 }
@@ -574,12 +574,12 @@ func TestTheCacheKnowsWhichSecretsAnAgreedClaimHas(t *testing.T) {
 	l := w.look()
 	l.object = u
 	l.secrets = secretsSaid{delivered: []deliveredSecret{{"creds", ""}}, condition: &condition{conditionSecrets, "True", "Delivered", ""}}
-	u.Object["status"] = w.r.status(l, nil)
+	u.Object["status"] = l.status(nil)
 	l.reduced = decoded(t, u)
 	if !l.reduced.reduced || !cmp.Equal(l.reduced.secrets, []string{"creds"}) {
 		t.Fatalf("reduced %t, with %q", l.reduced.reduced, l.reduced.secrets)
 	}
-	if w.r.statusDiffers(l, nil) {
+	if l.statusDiffers(nil) {
 		t.Error("its status would be written again")
 	}
 	// Nothing is known of it, and nothing is to change: only the object has what it said.
@@ -619,7 +619,7 @@ func TestStatusOfSecrets(t *testing.T) {
 	t.Parallel()
 	w := newSecretsWorld(t)
 	ours := func(l *look) (message string, reason string, secrets []any) {
-		out := &unstructured.Unstructured{Object: map[string]any{"status": w.r.status(l, nil)}}
+		out := &unstructured.Unstructured{Object: map[string]any{"status": l.status(nil)}}
 		message, _, _ = unstructured.NestedString(out.Object, "status", "gitbind", "message")
 		secrets, _, _ = unstructured.NestedSlice(out.Object, "status", "gitbind", "secrets")
 		return message, reasonOf(out, conditionSecrets), secrets

@@ -48,16 +48,16 @@ func (c condition) object(generation int64) map[string]any {
 // report writes the object's status, if it says anything new. The error is
 // errMoved when the object is not what was looked at any more.
 func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
-	if !r.statusDiffers(l, trouble) {
+	if !l.statusDiffers(trouble) {
 		return nil
 	}
 	u := l.object.DeepCopy()
 	if l.reduced != nil {
 		// The API server takes nothing but the status, but who admits it may look
 		// at the spec.
-		l.base.Claim.WriteTo(u, r.api().schema.Keys())
+		l.base.Claim.WriteTo(u, l.api.schema.Keys())
 	}
-	u.Object["status"] = r.status(l, trouble)
+	u.Object["status"] = l.status(trouble)
 	r.statuses.Spend(l.key, time.Now())
 	err := r.client.Status().Update(ctx, u, fieldOwner)
 	if apierrors.IsInvalid(err) && l.reduced != nil {
@@ -90,11 +90,11 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 // statusDiffers reports whether the object's status is to be written. One that
 // a person has released is not ours any more, and in a namespace that is gone nothing
 // can be written.
-func (r *reconciler) statusDiffers(l *look, trouble error) bool {
+func (l *look) statusDiffers(trouble error) bool {
 	if l.object == nil || l.facts.NamespaceMissing || l.facts.Terminating && !l.facts.Finalizer {
 		return false
 	}
-	status := r.status(l, trouble)
+	status := l.status(trouble)
 	if l.reduced != nil {
 		data, err := json.Marshal(status)
 		return err != nil || sha256.Sum256(data) != l.reduced.statusDigest
@@ -116,7 +116,7 @@ func objectOf(v any) map[string]any {
 
 // status is what the object's status should be: the provider's as it is, and
 // ours beside it.
-func (r *reconciler) status(l *look, trouble error) map[string]any {
+func (l *look) status(trouble error) map[string]any {
 	var out map[string]any
 	switch {
 	case l.view.StatusReplaced != "":
@@ -163,7 +163,7 @@ func (r *reconciler) status(l *look, trouble error) map[string]any {
 		ours["secretsSequence"] = l.secrets.sequence
 	}
 	out["gitbind"] = ours
-	return r.api().asStored(out)
+	return l.api.asStored(out)
 }
 
 // summary is the one line that people see first.

@@ -161,13 +161,12 @@ func TestStatus(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, l := &reconciler{}, inStep()
-			api := testAPI(t)
-			r.current.Store(&api)
+			l, api := inStep(), testAPI(t)
+			l.api = &api
 			if tc.change != nil {
 				tc.change(l)
 			}
-			status := r.status(l, tc.trouble)
+			status := l.status(tc.trouble)
 			var got [6]string
 			ours := status["gitbind"].(map[string]any)
 			for i, e := range ours["conditions"].([]any) {
@@ -189,7 +188,7 @@ func TestStatus(t *testing.T) {
 			}
 			// What was written once is not written again.
 			l.object.Object["status"] = status
-			if r.statusDiffers(l, tc.trouble) {
+			if l.statusDiffers(tc.trouble) {
 				t.Error("it would be written again")
 			}
 		})
@@ -225,11 +224,10 @@ func TestWhatIsToDecideIsShown(t *testing.T) {
 }
 
 func TestStatusOfAReleasedObjectIsLeftAlone(t *testing.T) {
-	r, l := &reconciler{}, inStep()
-	api := testAPI(t)
-	r.current.Store(&api)
+	l, api := inStep(), testAPI(t)
+	l.api = &api
 	l.facts.Terminating, l.facts.Finalizer = true, false
-	if r.statusDiffers(l, nil) {
+	if l.statusDiffers(nil) {
 		t.Error("it would be written")
 	}
 }
@@ -246,9 +244,8 @@ func TestChangedBy(t *testing.T) {
 }
 
 func TestUncredited(t *testing.T) {
-	r := &reconciler{}
 	api := testAPI(t)
-	r.current.Store(&api)
+	l := &look{api: &api}
 	object := func(plan, by string) *unstructured.Unstructured {
 		u := version(plan).Object()
 		u.SetAnnotations(map[string]string{"gitbind.dev/changed-by": by})
@@ -264,7 +261,7 @@ func TestUncredited(t *testing.T) {
 		{"another one did", object("big", "alice\nbob"), []string{"alice"}, new("bob")},
 		{"the same one did again", object("big", "alice"), []string{"alice"}, nil},
 	} {
-		if diff := cmp.Diff(tc.want, r.uncredited(tc.u, version("small"), tc.credited)); diff != "" {
+		if diff := cmp.Diff(tc.want, l.uncredited(tc.u, version("small"), tc.credited)); diff != "" {
 			t.Errorf("%s: %s", tc.name, diff)
 		}
 	}

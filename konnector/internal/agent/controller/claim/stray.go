@@ -10,7 +10,7 @@ import (
 
 // withStrayKeys is a version with the labels and annotations that the file has and
 // that do not travel: they are their author's.
-func (r *reconciler) withStrayKeys(l *look, version *contract.Claim) *contract.Claim {
+func (l *look) withStrayKeys(version *contract.Claim) *contract.Claim {
 	if l.file == nil {
 		return version
 	}
@@ -20,27 +20,27 @@ func (r *reconciler) withStrayKeys(l *look, version *contract.Claim) *contract.C
 			return version
 		}
 	}
-	file, err := r.readFile(l)
+	file, err := l.readFile()
 	if err != nil {
 		return version
 	}
-	return r.api().schema.Keys().With(version, file)
+	return l.api.schema.Keys().With(version, file)
 }
 
 // stray are the labels and annotations of the file that do not travel.
-func (r *reconciler) stray(l *look) []string {
+func (l *look) stray() []string {
 	if l.says == nil && l.base != nil {
-		return r.strayOf(l.base.Stray)
+		return l.strayOf(l.base.Stray)
 	}
 	if l.says == nil {
 		return nil
 	}
-	return r.strayOf(slices.Concat(slices.Collect(maps.Keys(l.says.Labels)), slices.Collect(maps.Keys(l.says.Annotations))))
+	return l.strayOf(slices.Concat(slices.Collect(maps.Keys(l.says.Labels)), slices.Collect(maps.Keys(l.says.Annotations))))
 }
 
 // strayOf are those keys that do not travel, sorted.
-func (r *reconciler) strayOf(keys []string) []string {
-	stray := slices.DeleteFunc(slices.Clone(keys), r.api().schema.Keys().Travels)
+func (l *look) strayOf(keys []string) []string {
+	stray := slices.DeleteFunc(slices.Clone(keys), l.api.schema.Keys().Travels)
 	slices.Sort(stray)
 	if stray = slices.Compact(stray); len(stray) == 0 {
 		return nil
@@ -50,12 +50,12 @@ func (r *reconciler) strayOf(keys []string) []string {
 
 // unchangedFile is the file that the base was made from. It is the base, with what came
 // to travel since.
-func (r *reconciler) unchangedFile(l *look) (*contract.Claim, error) {
-	keys := r.api().schema.Keys()
+func (l *look) unchangedFile() (*contract.Claim, error) {
+	keys := l.api.schema.Keys()
 	if !slices.ContainsFunc(l.base.Stray, keys.Travels) {
 		return l.facts.Base, nil
 	}
-	says, err := r.readFile(l)
+	says, err := l.readFile()
 	if err != nil {
 		return nil, err
 	}

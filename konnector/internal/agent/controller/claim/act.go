@@ -259,7 +259,7 @@ func (r *reconciler) release(ctx context.Context, l *look) (*unstructured.Unstru
 		}
 	}
 	if l.facts.Gone == decision.Yes {
-		if err := r.takeSecrets(ctx, l); err != nil {
+		if err := r.secrets.removeAll(ctx, l); err != nil {
 			return nil, err
 		}
 	}

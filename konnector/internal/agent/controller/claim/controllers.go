@@ -140,11 +140,13 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	own := &written{}
+	noting := newNotingClient(c.Client, own)
 	r := &running{
 		reconciler: &reconciler{
 			claims: cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()},
-			cached: c.Cached, live: c.Live, client: newNotingClient(c.Client, own), written: own, reports: slots{most: maxReports}, recorder: c.Recorder,
+			cached: c.Cached, live: c.Live, client: noting, written: own, reports: slots{most: maxReports}, recorder: c.Recorder,
 			numbers:     c.Metrics.Of(api.Repository.ClusterID, api.Binding),
+			secrets:     newSecretDelivery(noting),
 			held:        newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 			rejected:    workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 			writes:      budget.Budget{Most: maxWrites, Every: writeEvery},
@@ -257,7 +259,7 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 			add(request(key))
 		}
 		for _, secret := range c.Secrets {
-			for _, key := range r.reconciler.secrets.claimsOf(secret) {
+			for _, key := range r.reconciler.secrets.known.claimsOf(secret) {
 				q.Add(request(key))
 			}
 		}

@@ -330,3 +330,9 @@ func (l *look) allAnswered(ctx context.Context) (bool, error) {
 	// One that knows nothing of this main's past may know nothing of the service.
 	return l.view.Continues(ctx, baseCommit(l.base))
 }
+
+// mayBeAnother reports whether the control plane may know the claim by the UID of
+// another object: of this one no commit told it.
+func (l *look) mayBeAnother() bool {
+	return l.base != nil && (!l.base.Committed || l.base.Connection != l.api.Repository.ConnectionUID)
+}

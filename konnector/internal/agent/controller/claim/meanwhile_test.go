@@ -92,8 +92,9 @@ func newGitWorld(t *testing.T) *gitWorld {
 	})
 	remote.Committer = person
 	noted := &written{}
+	noting := newNotingClient(w.server, noted)
 	w.r = &reconciler{
-		cached: w.server, live: w.server, client: newNotingClient(w.server, noted), written: noted, recorder: &events.FakeRecorder{},
+		cached: w.server, live: w.server, client: noting, written: noted, secrets: newSecretDelivery(noting), recorder: &events.FakeRecorder{},
 		inputs: inputs.New(t.Context(), nil, w.server, nil), writes: budget.Budget{Most: maxWrites, Every: writeEvery}, statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
 		held: newHeldFiles(nil, func() {}), rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 	}

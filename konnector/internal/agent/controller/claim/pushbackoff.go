@@ -37,7 +37,7 @@ func (r *reconciler) failed(ctx context.Context, l *look, err error) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	// What cannot be committed is no reason for a service's credentials to be old.
-	if err := r.deliver(ctx, l); err != nil {
+	if err := r.secrets.deliver(ctx, l); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := r.report(ctx, l, err); err != nil && !errors.Is(err, errMoved) {

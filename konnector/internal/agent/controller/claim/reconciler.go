@@ -49,7 +49,7 @@ type reconciler struct {
 	// waiting are claims whose answer from the control plane is due any moment.
 	waiting waits
 	held    *heldFiles
-	secrets secrets
+	secrets secretDelivery
 	inputs  *inputs.Maker
 	work    shutdownLatch
 	// fromCache is from when on the cache may be committed from.
@@ -220,7 +220,7 @@ func (r *reconciler) settle(ctx context.Context, l *look, o settleOptions) (_ ct
 	if result, done, err := r.settledInputs(ctx, l, o.now); done || err != nil {
 		return result, err
 	}
-	undelivered := r.deliver(ctx, l)
+	undelivered := r.secrets.deliver(ctx, l)
 	if undelivered != nil && !o.now {
 		return ctrl.Result{}, undelivered
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
 	"gitbind.dev/gitbridge/store"
@@ -24,10 +26,20 @@ const (
 	secretsRetryInterval = 30 * time.Second
 )
 
+// secretDelivery brings the Secrets of one API's claims into their namespaces.
+type secretDelivery struct {
+	deliverer delivery.Deliverer
+	known     secrets
+}
+
+func newSecretDelivery(c client.Client) secretDelivery {
+	return secretDelivery{deliverer: delivery.Deliverer{Client: c, FieldOwner: fieldOwner}}
+}
+
 // saidBefore is what was said of the claim's Secrets last. It is errIncomplete where
 // that is not known and has to be.
-func (r *reconciler) saidBefore(l *look) (secretsSaid, error) {
-	if known := r.secrets.get(l.key); known != nil && known.uid == l.object.GetUID() {
+func (d *secretDelivery) saidBefore(l *look) (secretsSaid, error) {
+	if known := d.known.get(l.key); known != nil && known.uid == l.object.GetUID() {
 		return known.said, nil
 	}
 	if l.reduced == nil {
@@ -66,23 +78,23 @@ func (l *look) acceptList(last int64, o *encryption.Opener) error {
 
 // deliver brings the claim's Secrets here, if anything of them changed since it did
 // last, and keeps with the look what there is to say of them.
-func (r *reconciler) deliver(ctx context.Context, l *look) error {
+func (d *secretDelivery) deliver(ctx context.Context, l *look) error {
 	if l.object == nil {
-		r.secrets.forget(l.key)
+		d.known.forget(l.key)
 		return nil
 	}
-	before, err := r.saidBefore(l)
+	before, err := d.saidBefore(l)
 	if err != nil {
 		return err
 	}
 	l.secrets = before
 	delivers, keepsAll := l.delivers()
 	if !delivers || keepsAll && len(before.delivered) == 0 {
-		r.addListed(l)
+		l.addListed()
 		return nil
 	}
 	if l.answer.Secrets == nil && len(l.answer.Withheld) == 0 && len(before.delivered) == 0 {
-		r.secrets.forget(l.key)
+		d.known.forget(l.key)
 		l.secrets = secretsSaid{sequence: before.sequence}
 		return nil
 	}
@@ -91,21 +103,21 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 		uid: l.object.GetUID(), list: l.answer.Secrets, mayBeAnother: l.mayBeAnother(), opener: repo.Opener(), files: filesOf(l, l.view.Status), withheld: l.answer.Withheld,
 		failed: map[string]bool{}, keepsAll: keepsAll,
 	}
-	known := r.secrets.get(l.key)
+	known := d.known.get(l.key)
 	if known.covers(now) {
 		l.secretsDue, l.unopened = known.due, known.unopened
 		return nil
 	}
 	// From here on a file that changes calls the claim.
-	r.secrets.expect(l.key, l.answer.Secrets.Names())
-	if err := r.deliverAll(ctx, l, now, known); err != nil {
+	d.known.expect(l.key, l.answer.Secrets.Names())
+	if err := d.deliverAll(ctx, l, now, known); err != nil {
 		return err
 	}
 	if !maps.Equal(now.files, filesOf(l, repo.Remote.Status.Snapshot())) || now.opener != repo.Opener() {
 		// It changed before that.
 		now.due = time.Now()
 	}
-	r.secrets.set(l.key, now)
+	d.known.set(l.key, now)
 	l.secrets, l.secretsDue, l.unopened = now.said, now.due, now.unopened
 	return nil
 }
@@ -113,7 +125,7 @@ func (r *reconciler) deliver(ctx context.Context, l *look) error {
 // addListed has the status of a claim that is being deleted name all Secrets that are
 // listed: one may have been delivered by a process that ended before the status said so, and
 // once the service is gone, nothing lists it.
-func (r *reconciler) addListed(l *look) {
+func (l *look) addListed() {
 	if !l.facts.Terminating || l.answer == nil || l.answer.Secrets == nil || l.acceptList(l.secrets.sequence, l.api.Repository.Opener()) != nil {
 		return
 	}
@@ -145,7 +157,7 @@ func secretKey(claim contract.Key, name string) contract.SecretKey {
 
 // deliverAll brings each Secret that is listed, and takes away what was delivered and
 // is listed no more. What it did is in now.
-func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delivered) error {
+func (d *secretDelivery) deliverAll(ctx context.Context, l *look, now, known *delivered) error {
 	var troubles []*delivery.Trouble
 	note := func(err error) error {
 		var t *delivery.Trouble
@@ -165,7 +177,7 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 	now.said.sequence = l.secrets.sequence
 	var refused error
 	if now.list != nil {
-		refused = r.told(l.acceptList(l.secrets.sequence, now.opener))
+		refused = l.told(l.acceptList(l.secrets.sequence, now.opener))
 	}
 	if now.list == nil || refused != nil {
 		// Nothing says that anything is another one than it was.
@@ -178,7 +190,7 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 		return err
 	}
 	now.said.sequence = now.list.Sequence
-	if err := r.deliverListed(ctx, l, now, known, note); err != nil {
+	if err := d.deliverListed(ctx, l, now, known, note); err != nil {
 		return err
 	}
 	for _, old := range l.secrets.delivered {
@@ -189,7 +201,7 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 			now.said.delivered = append(now.said.delivered, old)
 			continue
 		}
-		err := r.deliverer().Remove(ctx, l.claimOfSecrets(), old.name)
+		err := d.deliverer.Remove(ctx, l.claimOfSecrets(), old.name)
 		if err := note(err); err != nil {
 			return err
 		}
@@ -201,17 +213,17 @@ func (r *reconciler) deliverAll(ctx context.Context, l *look, now, known *delive
 	return nil
 }
 
-// takeSecrets deletes what was delivered of a service that is gone. Kubernetes collects
+// removeAll deletes what was delivered of a service that is gone. Kubernetes collects
 // what an object controls, but not always: where a claim of the same name is there before
 // its collector has looked again, as after an outage of the API server, it takes that for
 // the object and keeps what is left of the one before.
-func (r *reconciler) takeSecrets(ctx context.Context, l *look) error {
-	said, err := r.saidBefore(l)
+func (d *secretDelivery) removeAll(ctx context.Context, l *look) error {
+	said, err := d.saidBefore(l)
 	if err != nil {
 		return err
 	}
-	for _, d := range said.delivered {
-		err := r.deliverer().Remove(ctx, l.claimOfSecrets(), d.name)
+	for _, one := range said.delivered {
+		err := d.deliverer.Remove(ctx, l.claimOfSecrets(), one.name)
 		// What people would have to mend does not keep the object: it is collected.
 		if err != nil && !errors.As(err, new(*delivery.Trouble)) {
 			return err
@@ -220,7 +232,7 @@ func (r *reconciler) takeSecrets(ctx context.Context, l *look) error {
 	return nil
 }
 
-func (r *reconciler) deliverListed(ctx context.Context, l *look, now, known *delivered, note func(error) error) error {
+func (d *secretDelivery) deliverListed(ctx context.Context, l *look, now, known *delivered, note func(error) error) error {
 	for name := range now.files {
 		there := l.secrets.find(name)
 		if there == nil && now.keepsAll {
@@ -230,7 +242,7 @@ func (r *reconciler) deliverListed(ctx context.Context, l *look, now, known *del
 			now.said.delivered = append(now.said.delivered, *there)
 			continue
 		}
-		sequence, err := r.deliverOne(ctx, l, now.opener, delivery.Secret{Name: name, Sequence: now.list.Versions[name], Known: there != nil})
+		sequence, err := d.deliverOne(ctx, l, now.opener, delivery.Secret{Name: name, Sequence: now.list.Versions[name], Known: there != nil})
 		if err := note(err); err != nil {
 			return err
 		}
@@ -246,27 +258,17 @@ func (r *reconciler) deliverListed(ctx context.Context, l *look, now, known *del
 }
 
 // told has the backend asked whether there is another signing key, where one is not known.
-func (r *reconciler) told(err error) error {
+func (l *look) told(err error) error {
 	var t *delivery.Trouble
 	if errors.As(err, &t) && t.Reason == delivery.UnknownSigner {
-		r.api().Repository.UnknownSigner()
+		l.api.Repository.UnknownSigner()
 	}
 	return err
-}
-
-// mayBeAnother reports whether the control plane may know the claim by the UID of
-// another object: of this one no commit told it.
-func (l *look) mayBeAnother() bool {
-	return l.base != nil && (!l.base.Committed || l.base.Connection != l.api.Repository.ConnectionUID)
 }
 
 func isForeign(err error) bool {
 	var t *delivery.Trouble
 	return errors.As(err, &t) && t.Reason == delivery.SecretExists
-}
-
-func (r *reconciler) deliverer() delivery.Deliverer {
-	return delivery.Deliverer{Client: r.client, FieldOwner: fieldOwner}
 }
 
 func (l *look) claimOfSecrets() delivery.Claim {
@@ -281,7 +283,7 @@ func (l *look) claimOfSecrets() delivery.Claim {
 }
 
 // deliverOne reads a file and delivers it.
-func (r *reconciler) deliverOne(ctx context.Context, l *look, o *encryption.Opener, s delivery.Secret) (int64, error) {
+func (d *secretDelivery) deliverOne(ctx context.Context, l *look, o *encryption.Opener, s delivery.Secret) (int64, error) {
 	var err error
 	s.File, err = l.view.Status.Read(secretKey(l.key, s.Name).Path())
 	switch {
@@ -292,6 +294,6 @@ func (r *reconciler) deliverOne(ctx context.Context, l *look, o *encryption.Open
 	case err != nil:
 		return 0, &delivery.Trouble{Reason: delivery.Missing, Message: fmt.Sprintf("Secret %s is not on branch status, and the control plane says that it is.", s.Name)}
 	}
-	sequence, err := r.deliverer().Deliver(ctx, l.claimOfSecrets(), s, o)
-	return sequence, r.told(err)
+	sequence, err := d.deliverer.Deliver(ctx, l.claimOfSecrets(), s, o)
+	return sequence, l.told(err)
 }

@@ -83,8 +83,9 @@ func newSecretsWorld(t *testing.T) *secretsWorld {
 	repo.SetOpener(w.opener)
 	api := testAPI(t)
 	api.Repository = repo
+	noting := newNotingClient(w.server, &written{})
 	w.r = &reconciler{
-		client: newNotingClient(w.server, &written{}), held: newHeldFiles(nil, func() {}),
+		client: noting, secrets: newSecretDelivery(noting), held: newHeldFiles(nil, func() {}),
 		rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 	}
 	w.r.current.Store(&api)
@@ -133,7 +134,7 @@ func (w *secretsWorld) list(of contract.Key, uid string, names ...string) *contr
 func (w *secretsWorld) deliver(l *look, requests int) (reason string) {
 	w.Helper()
 	w.requests = 0
-	if err := w.r.deliver(w.Context(), l); err != nil {
+	if err := w.r.secrets.deliver(w.Context(), l); err != nil {
 		w.Fatal(err)
 	}
 	if w.requests != requests {
@@ -196,7 +197,7 @@ func TestWhatWasDeliveredIsNotAskedForUntilItIsDue(t *testing.T) {
 		}
 		// Another process asks for each once.
 		l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"secrets": l.secrets.status()}}
-		w.r.secrets.forget(key)
+		w.r.secrets.known.forget(key)
 		again := w.look("creds", "tls")
 		again.object = l.object
 		w.expect("Delivered", w.deliver(again, 2))
@@ -354,12 +355,12 @@ func TestWhichSecretsGoAndWhichStay(t *testing.T) {
 			}}
 			for _, known := range []bool{true, false} {
 				if !known {
-					w.r.secrets.forget(key)
+					w.r.secrets.known.forget(key)
 				}
 				l := w.look()
 				l.object = whole
 				c.change(l)
-				if err := w.r.deliver(t.Context(), l); err != nil {
+				if err := w.r.secrets.deliver(t.Context(), l); err != nil {
 					t.Fatal(err)
 				}
 				if there := w.find("creds") != nil; there == c.goes {
@@ -399,7 +400,7 @@ func TestAClaimThatIsGoneTakesItsSecretsAlong(t *testing.T) {
 				l := w.look()
 				l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"secrets": before.secrets.status()}}
 				if !known {
-					w.r.secrets.forget(key)
+					w.r.secrets.known.forget(key)
 				}
 				c.change(l)
 				// The object itself is nowhere here: that it cannot be patched comes later.
@@ -418,7 +419,7 @@ func TestAClaimThatIsDeletedNamesWhatMayHaveBeenDelivered(t *testing.T) {
 	w := newSecretsWorld(t)
 	w.seal("creds", "first", 1)
 	w.expect("Delivered", w.deliver(w.look("creds"), 1))
-	w.r.secrets.forget(key)
+	w.r.secrets.known.forget(key)
 	l := w.look("creds")
 	l.facts.Terminating = true
 	w.deliver(l, 0)
@@ -486,7 +487,7 @@ func TestF7_OnlyTheBridgesNewestListOfAClaimCounts(t *testing.T) {
 			for _, known := range []bool{true, false} {
 				if !known {
 					// Another process has it from the object alone.
-					w.r.secrets.forget(key)
+					w.r.secrets.known.forget(key)
 				}
 				again := w.look()
 				again.object, again.answer.Secrets = whole, list
@@ -584,7 +585,7 @@ func TestTheCacheKnowsWhichSecretsAnAgreedClaimHas(t *testing.T) {
 	}
 	// Nothing is known of it, and nothing is to change: only the object has what it said.
 	l.decision.Action = decision.Hold
-	if err := w.r.deliver(t.Context(), l); !errors.Is(err, errIncomplete) {
+	if err := w.r.secrets.deliver(t.Context(), l); !errors.Is(err, errIncomplete) {
 		t.Errorf("error is %v", err)
 	}
 	setCondition(u, conditionSecrets, "False", "SecretExists")

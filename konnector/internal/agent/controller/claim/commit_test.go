@@ -44,7 +44,7 @@ func TestNothingIsPushedOnAMainThatWasRestored(t *testing.T) {
 	if !errors.Is(err, errMoved) || remote.Head("main") != backup.Head() {
 		t.Errorf("a claim: %v; main is at %s", err, remote.Head("main"))
 	}
-	err = r.pushInputs(t.Context(), l, "add", func(tree *store.Tree) error { return tree.Write(key.InputsPath(), []byte("x")) })
+	err = r.inputs.push(t.Context(), l, "add", func(tree *store.Tree) error { return tree.Write(key.InputsPath(), []byte("x")) })
 	if !errors.Is(err, errMoved) || remote.Head("main") != backup.Head() {
 		t.Errorf("its inputs: %v; main is at %s", err, remote.Head("main"))
 	}

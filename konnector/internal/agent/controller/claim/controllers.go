@@ -145,13 +145,12 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		reconciler: &reconciler{
 			claims: cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()},
 			cached: c.Cached, live: c.Live, client: noting, written: own, reports: slots{most: maxReports}, recorder: c.Recorder,
-			numbers:     c.Metrics.Of(api.Repository.ClusterID, api.Binding),
-			secrets:     newSecretDelivery(noting),
-			held:        newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
-			rejected:    workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
-			writes:      budget.Budget{Most: maxWrites, Every: writeEvery},
-			inputWrites: budget.Budget{Most: maxWrites, Every: writeEvery},
-			statuses:    budget.Budget{Most: maxStatuses, Every: statusEvery},
+			numbers:  c.Metrics.Of(api.Repository.ClusterID, api.Binding),
+			secrets:  newSecretDelivery(noting),
+			held:     newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
+			rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
+			writes:   budget.Budget{Most: maxWrites, Every: writeEvery},
+			statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
 		},
 		cancel: cancel, done: make(chan struct{}),
 	}
@@ -164,7 +163,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		cancel()
 		return fmt.Errorf("prepare to watch what claims refer to: %w", err)
 	}
-	r.reconciler.inputs = inputs.New(run, objects, c.Live, r.again)
+	r.reconciler.inputs = newInputSender(inputs.New(run, objects, c.Live, r.again), &r.reconciler.pending)
 	r.reconciler.current.Store(&api)
 	kept, err := c.controller(r, informer)
 	if err != nil {
@@ -268,7 +267,7 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 		}
 		if c.Recovered {
 			// The keys may be others.
-			for _, key := range r.reconciler.inputs.Stale(r.reconciler.api().Repository.Sender()) {
+			for _, key := range r.reconciler.inputs.maker.Stale(r.reconciler.api().Repository.Sender()) {
 				q.Add(request(key))
 			}
 		}

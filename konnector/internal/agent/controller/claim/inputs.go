@@ -14,6 +14,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/objectwatch"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/inputs"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -29,14 +30,27 @@ type sentInputs struct {
 	awaited string
 }
 
-// inputsOf says what is to be on main of what the claim refers to, in the version that main
+// inputSender sends what one API's claims refer to.
+type inputSender struct {
+	maker *inputs.Maker
+	// writes bounds the commits for one claim.
+	writes budget.Budget
+	// pending are the reconciler's.
+	pending *keys
+}
+
+func newInputSender(maker *inputs.Maker, pending *keys) inputSender {
+	return inputSender{maker: maker, writes: budget.Budget{Most: maxWrites, Every: writeEvery}, pending: pending}
+}
+
+// make says what is to be on main of what the claim refers to, in the version that main
 // is to have of it.
-func (r *reconciler) inputsOf(ctx context.Context, l *look, uid string, version *contract.Claim) (inputs.Outcome, error) {
+func (s *inputSender) make(ctx context.Context, l *look, uid string, version *contract.Claim) (inputs.Outcome, error) {
 	c := inputs.Claim{Key: l.key, UID: uid, Offered: l.api.Inputs, Main: l.view.Main, Spec: version.Spec}
 	if l.answer != nil {
 		c.Answered = l.answer.Inputs
 	}
-	return r.inputs.Make(ctx, c, l.api.Repository.Sender())
+	return s.maker.Make(ctx, c, l.api.Repository.Sender())
 }
 
 // writeInputs puts a claim's file of inputs onto main, if it is as it was.
@@ -49,12 +63,12 @@ func writeInputs(l *look, t *store.Tree, file []byte) error {
 	return t.Write(path, file)
 }
 
-// sendInputs brings what the claim refers to onto main, where that is not there as it is
+// send brings what the claim refers to onto main, where that is not there as it is
 // now, and keeps with the look what there is to say of it. While a person is to decide on
 // the claim, or it is being deleted, it stays as it is.
-func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
+func (s *inputSender) send(ctx context.Context, l *look) error {
 	if l.object == nil && l.file == nil {
-		return r.dropInputs(ctx, l)
+		return s.drop(ctx, l)
 	}
 	if l.object == nil {
 		return nil
@@ -66,16 +80,16 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 	}
 	sender := l.api.Repository.Sender()
 	// What is proposed refers to nothing yet.
-	made, err := r.inputsOf(ctx, l, uid, l.facts.File)
+	made, err := s.make(ctx, l, uid, l.facts.File)
 	if err != nil {
 		return err
 	}
 	if made.File != nil {
-		if rest := r.inputWrites.Rest(l.key, time.Now()); rest > 0 {
+		if rest := s.writes.Rest(l.key, time.Now()); rest > 0 {
 			l.inputs.due, l.inputs.condition = time.Now().Add(rest), conditionIn(l.object, conditionInputs)
 			return nil
 		}
-		err := r.pushInputs(ctx, l, "update", func(t *store.Tree) error {
+		err := s.push(ctx, l, "update", func(t *store.Tree) error {
 			if _, claimed := t.Entry(l.key.Path()); !claimed {
 				return errMoved
 			}
@@ -91,16 +105,16 @@ func (r *reconciler) sendInputs(ctx context.Context, l *look) error {
 			if errors.Is(err, store.ErrRejected) {
 				made.Retry = jitter(refusedWait)
 			}
-			r.pending.add(l.key)
+			s.pending.add(l.key)
 		} else {
 			// A large file counts as many small ones.
 			for range 1 + len(made.File)/inputsUnit {
-				r.inputWrites.Spend(l.key, time.Now())
+				s.writes.Spend(l.key, time.Now())
 			}
-			r.inputs.Pushed(l.key, made, store.BlobHash(made.File), sender)
+			s.maker.Pushed(l.key, made, store.BlobHash(made.File), sender)
 		}
 	}
-	r.sayInputs(l, made)
+	s.say(l, made)
 	return nil
 }
 
@@ -121,13 +135,13 @@ func (l *look) uidOfInputs() (uid string, ok bool) {
 	return "", false
 }
 
-// dropInputs takes the file of a claim that is gone off main.
-func (r *reconciler) dropInputs(ctx context.Context, l *look) error {
-	r.inputs.Forget(l.key)
+// drop takes the file of a claim that is gone off main.
+func (s *inputSender) drop(ctx context.Context, l *look) error {
+	s.maker.Forget(l.key)
 	if _, exists := l.view.Main.Entry(l.key.InputsPath()); !exists || l.view.Replaced != "" || l.view.Copied != "" {
 		return nil
 	}
-	err := r.pushInputs(ctx, l, "remove", func(t *store.Tree) error {
+	err := s.push(ctx, l, "remove", func(t *store.Tree) error {
 		if _, claimed := t.Entry(l.key.Path()); claimed {
 			return errMoved
 		}
@@ -148,9 +162,9 @@ func removeInputs(key contract.Key, t *store.Tree) error {
 	return t.Remove(key.InputsPath())
 }
 
-// pushInputs commits a change of a claim's inputs alone. Who changed a Secret, the API
+// push commits a change of a claim's inputs alone. Who changed a Secret, the API
 // server does not say.
-func (r *reconciler) pushInputs(ctx context.Context, l *look, verb string, apply func(*store.Tree) error) error {
+func (s *inputSender) push(ctx context.Context, l *look, verb string, apply func(*store.Tree) error) error {
 	cluster := l.api.Repository.ClusterID
 	_, err := l.api.Repository.Update(ctx, store.Edit{
 		Author: Authors(nil, cluster)[0], Subject: fmt.Sprintf("inputs: %s %s", verb, l.key),
@@ -162,8 +176,8 @@ func (r *reconciler) pushInputs(ctx context.Context, l *look, verb string, apply
 	return nil
 }
 
-// sayInputs makes the condition of what goes up.
-func (r *reconciler) sayInputs(l *look, made inputs.Outcome) {
+// say makes the condition of what goes up.
+func (s *inputSender) say(l *look, made inputs.Outcome) {
 	if made.Retry > 0 {
 		l.inputs.due = time.Now().Add(made.Retry)
 	}
@@ -176,7 +190,7 @@ func (r *reconciler) sayInputs(l *look, made inputs.Outcome) {
 	for _, t := range made.Troubles {
 		all = append(all, trouble{t.Reason, t.Message})
 		if t.Reason == inputs.NoKey {
-			r.pending.add(l.key)
+			s.pending.add(l.key)
 		}
 	}
 	if answered != nil {
@@ -206,7 +220,7 @@ func (r *reconciler) sayInputs(l *look, made inputs.Outcome) {
 // settledInputs sends what the claim refers to. Done says that there is nothing more to do
 // in this run.
 func (r *reconciler) settledInputs(ctx context.Context, l *look, now bool) (result ctrl.Result, done bool, err error) {
-	err = r.sendInputs(ctx, l)
+	err = r.inputs.send(ctx, l)
 	switch {
 	case errors.Is(err, objectwatch.ErrNotKnown) && !now:
 		// It is called when it is known; until then its status says what it said.

@@ -95,9 +95,10 @@ func newGitWorld(t *testing.T) *gitWorld {
 	noting := newNotingClient(w.server, noted)
 	w.r = &reconciler{
 		cached: w.server, live: w.server, client: noting, written: noted, secrets: newSecretDelivery(noting), recorder: &events.FakeRecorder{},
-		inputs: inputs.New(t.Context(), nil, w.server, nil), writes: budget.Budget{Most: maxWrites, Every: writeEvery}, statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
+		writes: budget.Budget{Most: maxWrites, Every: writeEvery}, statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
 		held: newHeldFiles(nil, func() {}), rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 	}
+	w.r.inputs = newInputSender(inputs.New(t.Context(), nil, w.server, nil), &w.r.pending)
 	w.r.current.Store(&api)
 	w.look.api, w.look.object = &api, w.object()
 	return w

@@ -18,7 +18,6 @@ import (
 	"gitbind.dev/gitbridge/objectwatch"
 	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/decision"
-	"gitbind.dev/konnector/internal/agent/inputs"
 	"gitbind.dev/konnector/internal/agent/metrics"
 	"gitbind.dev/konnector/internal/agent/repository"
 )
@@ -50,7 +49,7 @@ type reconciler struct {
 	waiting waits
 	held    *heldFiles
 	secrets secretDelivery
-	inputs  *inputs.Maker
+	inputs  inputSender
 	work    shutdownLatch
 	// fromCache is from when on the cache may be committed from.
 	fromCache watermark
@@ -58,8 +57,8 @@ type reconciler struct {
 	rejected workqueue.TypedRateLimiter[contract.Key]
 	reviews  reviews
 	admitted admitted
-	// writes, inputWrites and statuses bound what is done for one claim.
-	writes, inputWrites, statuses budget.Budget
+	// writes and statuses bound what is done for one claim.
+	writes, statuses budget.Budget
 	// numbers may be nil.
 	numbers *metrics.KonnectorBinding
 }

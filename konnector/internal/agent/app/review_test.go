@@ -192,6 +192,7 @@ func TestReviewedChanges(t *testing.T) {
 	t.Run("E7_a new object that is deleted is withdrawn", run((*reviewed).newIsDeleted))
 	t.Run("E9_what cannot wait is committed with its reason", run((*reviewed).emergency))
 	t.Run("E9_an emergency ends with its change", run((*reviewed).emergencyEnds))
+	t.Run("E9_an emergency passes nothing that was proposed before it", run((*reviewed).emergencyComesLater))
 	t.Run("a process that ends between push and record proposes the same change", run((*reviewed).isInterrupted))
 	t.Run("E7_what was pushed and not recorded is withdrawn when it is changed back", run((*reviewed).isInterruptedAndChangedBack))
 	t.Run("E7_what was pushed and not recorded is withdrawn when it is deleted", run((*reviewed).isInterruptedAndDeleted))
@@ -489,6 +490,29 @@ func (w *reviewed) emergencyEnds() {
 	w.setSpec("e9-ends", "small", "plan")
 	w.proposed("e9-ends", plan("small"))
 	w.fileIs("e9-ends", plan("big"))
+}
+
+func (w *reviewed) emergencyComesLater() {
+	w.approved("e9-later")
+	w.setSpec("e9-later", "big", "plan")
+	w.proposed("e9-later", plan("big"))
+	declare := func(reason string) {
+		w.edit("e9-later", func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.EmergencyAnnotation, "INC-2") })
+		w.eventually("it says what an emergency is for", func() error {
+			if _, is, message := condition(w.get("e9-later"), "Committed"); is != reason || !strings.Contains(message, "An emergency lets pass") {
+				return errorf("it is %s: %s", is, message)
+			}
+			return nil
+		})
+		w.fileIs("e9-later", plan("small"))
+	}
+	declare("AwaitingReview")
+	w.edit("e9-later", func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.EmergencyAnnotation, "") })
+	w.reject("e9-later")
+	declare("Held")
+	w.setSpec("e9-later", "medium", "plan")
+	w.fileIs("e9-later", plan("medium"))
+	w.settled("e9-later")
 }
 
 // forgetProposal has an object say of its proposal what it says between push and record, and

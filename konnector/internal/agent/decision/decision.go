@@ -83,6 +83,9 @@ type Facts struct {
 	Review      bool
 	OnRejection v1alpha1.OnRejection
 	Emergency   string
+	// Unbinding says that the object is being deleted with its API: who unbinds that together
+	// with its claims has decided on all of them.
+	Unbinding bool
 	// Proposed is what was proposed last, nil for nothing.
 	Proposed *Proposed
 	// Elsewhere says, in words, that the claim's namespace does not belong to the
@@ -330,7 +333,7 @@ func For(f Facts) Decision {
 		return f.elsewhere()
 	}
 	d := f.decide()
-	if d.Chosen == "" && (d.Action == Delete || d.Action == RemoveFile && !f.reviewed()) {
+	if d.Chosen == "" && (d.Action == Delete || d.Action == RemoveFile && !f.needsVerdict(d)) {
 		d = f.gate(d)
 	}
 	d = f.review(d)

@@ -78,7 +78,7 @@ var promises = []struct {
 	}},
 	{"the finalizer stays until the control plane says that nothing is left", func(f Facts, d Decision) bool {
 		// As an operator has chosen for each removal that is rejected.
-		reverted := f.Review && f.OnRejection == v1alpha1.OnRejectionRevert && f.Verdict != nil && (f.Verdict.State == VerdictRejected || f.Verdict.State == VerdictClosed)
+		reverted := f.Proposed != nil && f.OnRejection == v1alpha1.OnRejectionRevert && f.Verdict != nil && (f.Verdict.State == VerdictRejected || f.Verdict.State == VerdictClosed)
 		return d.Action == Release && (!f.Terminating || d.Chosen != choice.Release && !reverted && (f.Gone != Yes || f.File != nil || f.Problem != nil))
 	}},
 	{"nothing is written in either direction while main's history is in doubt, or another copy of the cluster is live", func(f Facts, d Decision) bool {

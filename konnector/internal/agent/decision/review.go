@@ -48,7 +48,34 @@ const (
 )
 
 // reviewed reports whether what this agent does to main must be approved.
-func (f Facts) reviewed() bool { return f.Review && f.Emergency == "" }
+func (f Facts) reviewed() bool { return f.Review && f.Emergency == "" && !f.Unbinding }
+
+// needsVerdict reports whether a change of main waits for what becomes of a proposal. An
+// emergency is for what is changed after it was declared, and who has changes reviewed no
+// more has decided on none of them: what was proposed before, as it is, waits still.
+func (f Facts) needsVerdict(d Decision) bool {
+	p := f.Proposed
+	switch {
+	case f.reviewed(), f.Unbinding, p == nil:
+		return f.reviewed()
+	case d.Action == RemoveFile:
+		// Also where main has moved on, or what was about to be pushed may have been that.
+		return p.Blob == "" || p.Begun
+	}
+	return f.isProposed(d)
+}
+
+// isProposed reports whether a change of main is the one that was proposed.
+func (f Facts) isProposed(d Decision) bool {
+	p := f.Proposed
+	if p == nil || p.Begun || p.Main != f.FileBlob {
+		return false
+	}
+	if d.Action == RemoveFile {
+		return p.Blob == ""
+	}
+	return d.Action == Commit && p.Blob != "" && p.Live
+}
 
 // review has proposed what would otherwise be done to main, where changes that are made in
 // the cluster are reviewed. A proposal that is of no use any more is withdrawn.
@@ -56,7 +83,7 @@ func (f Facts) review(d Decision) Decision {
 	switch {
 	case d.Action == Merge && f.reviewed():
 		d.Action = WriteMerged
-	case (d.Action == Commit || d.Action == RemoveFile) && f.reviewed():
+	case (d.Action == Commit || d.Action == RemoveFile) && f.needsVerdict(d):
 		proposed := f.propose(d)
 		switch proposed.Action {
 		case Hold, GiveWay, Revert:
@@ -74,8 +101,7 @@ func (f Facts) review(d Decision) Decision {
 
 // propose is for a change of main that somebody must approve.
 func (f Facts) propose(d Decision) Decision {
-	p, removes := f.Proposed, d.Action == RemoveFile
-	if p == nil || p.Begun || removes != (p.Blob == "") || !removes && !p.Live || p.Main != f.FileBlob {
+	if !f.isProposed(d) {
 		return do(Propose)
 	}
 	if f.Verdict == nil {
@@ -84,10 +110,14 @@ func (f Facts) propose(d Decision) Decision {
 	switch f.Verdict.State {
 	case VerdictSeen:
 		return do(RebaseProposed)
-	case VerdictLost:
-		return do(Propose)
 	case VerdictRejected, VerdictClosed:
 		return f.rejected(d)
+	}
+	switch {
+	case d.Action == Commit && !f.Review:
+		return d
+	case f.Verdict.State == VerdictLost:
+		return do(Propose)
 	default:
 		return Decision{Action: AwaitReview, Message: f.awaitMessage()}
 	}
@@ -134,7 +164,17 @@ func (f Facts) awaitMessage() string {
 	if f.Verdict.Page != "" {
 		where = f.Verdict.Page + ", or " + where
 	}
-	return fmt.Sprintf("%s is proposed, and nothing is done until %s: %s", what, who, where)
+	return fmt.Sprintf("%s is proposed, and nothing is done until %s: %s", what, who, where) + f.emergencyMessage()
+}
+
+// emergencyWords are for who declares an emergency and changes nothing then.
+const emergencyWords = " An emergency lets pass what is changed after it was declared, and not what was proposed before."
+
+func (f Facts) emergencyMessage() string {
+	if f.Emergency == "" {
+		return ""
+	}
+	return emergencyWords
 }
 
 // rejectedMessage says who rejected the change, why, and what can be done.
@@ -159,7 +199,7 @@ func (f Facts) rejectedMessage() string {
 	default:
 		words += " Nothing was ordered. Change this object to propose something else, or delete it."
 	}
-	return words
+	return words + f.emergencyMessage()
 }
 
 // rejectedChoices are what can be decided on a rejected change.

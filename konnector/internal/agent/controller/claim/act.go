@@ -132,8 +132,12 @@ func (r *reconciler) record(ctx context.Context, l *look) (*unstructured.Unstruc
 		// A decision that was to be approved is carried out now.
 		resolve = new("")
 	}
-	// What could not wait is on main.
-	return r.patchBase(ctx, l, l.object, b, metadata{finalizer: true, changedBy: new(""), resolve: resolve, emergency: new("")})
+	m := metadata{finalizer: true, changedBy: new(""), resolve: resolve}
+	if !l.approved {
+		// What could not wait is on main.
+		m.emergency = new("")
+	}
+	return r.patchBase(ctx, l, l.object, b, m)
 }
 
 // write makes the object say what the file says, the base with it, and what the

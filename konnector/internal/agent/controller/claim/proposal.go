@@ -95,10 +95,7 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 		}
 		f.Review = v1alpha1.Changes(namespace.Labels[v1alpha1.ChangesLabel]).Reviewed()
 	}
-	if f.Terminating && api.Repository.Removals.IsUnbinding(api.Binding) {
-		// Who unbinds the API together with its claims has decided on all of them.
-		f.Review = false
-	}
+	f.Unbinding = f.Terminating && api.Repository.Removals.IsUnbinding(api.Binding)
 	p := proposalOf(l.object)
 	if p == nil {
 		return nil

@@ -90,8 +90,12 @@ func (f Facts) chosen(d *Decision) (choice.Choice, bool) {
 		return "", false
 	}
 	d.Token = f.Token(d.Reason)
-	if taken := choice.Taken(f.Resolve, d.Token, d.Choices); taken != "" {
-		return taken, true
+	// What was decided here before may have been proposed, and rejected: what a person decides
+	// then is about the same state of things.
+	for _, token := range []string{d.Token, f.Token(Rejected)} {
+		if taken := choice.Taken(f.Resolve, token, d.Choices); taken != "" {
+			return taken, true
+		}
 	}
 	if f.Resolve != "" {
 		d.Message += fmt.Sprintf(" Nothing was done for the decision %q: it is not one on this state of things.", f.Resolve)

@@ -126,6 +126,10 @@ func (f Facts) propose(d Decision) Decision {
 // rejected is for a change that nobody is going to approve as it is. What a person has
 // decided is not reverted unasked.
 func (f Facts) rejected(change Decision) Decision {
+	if change.Chosen != "" {
+		// It was proposed.
+		f.Resolve = ""
+	}
 	d := f.hold(Rejected)
 	if d.Action == Hold && change.Chosen == "" && f.reverts() {
 		switch {

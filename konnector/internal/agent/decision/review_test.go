@@ -125,6 +125,48 @@ func TestForWhereChangesAreReviewed(t *testing.T) {
 		})
 	}
 
+	// A decision is proposed, and can be rejected. What can be decided then is what is
+	// offered then, whatever the decision was about.
+	for _, tc := range []struct {
+		row     string
+		f       Facts
+		decided choice.Choice
+		then    choice.Choice
+		want    Action
+	}{
+		{"deleted where only Git writes", changed(func(f *Facts) { deleted(f); f.Writer = v1alpha1.WriterGit }), choice.Delete, choice.Release, Withdraw},
+		{"deleted, and changed on main", changed(func(f *Facts) { deleted(f); f.File = other }), choice.Delete, choice.Release, Withdraw},
+		{"deleted, and back on main", changed(func(f *Facts) { deleted(f); f.BaseRemoved = true }), choice.Delete, choice.Release, Withdraw},
+		{"deleted with its namespace", changed(func(f *Facts) { deleted(f); f.Ending = NamespaceEnds }), choice.Delete, choice.Release, Withdraw},
+		{"the commit is lost", changed(func(f *Facts) { f.File, f.Continues = other, No }), choice.Cluster, choice.File, GiveWay},
+		{"removed where only the cluster writes", changed(func(f *Facts) { f.File, f.Live, f.Writer = other, old, v1alpha1.WriterCluster }), choice.Cluster, choice.File, Write},
+	} {
+		f := tc.f
+		f.Resolve = tc.decided.Answer(For(f).Token)
+		if d := For(f); d.Action != Propose || d.Chosen != tc.decided {
+			t.Errorf("%s: %s is not proposed: %s %s", tc.row, tc.decided, d.Action, d.Message)
+			continue
+		}
+		f.Proposed, f.Verdict = &Proposed{Branch: branch, Commit: "c1", Main: "b1"}, verdict(VerdictRejected)
+		if !f.Terminating {
+			f.Proposed.Blob, f.Proposed.Live = "b2", true
+		}
+		d := For(f)
+		if d.Action != Hold || d.Reason != Rejected || strings.Contains(d.Message, "Nothing was done") {
+			t.Errorf("%s: %s is rejected: %s %s: %s", tc.row, tc.decided, d.Action, d.Reason, d.Message)
+			continue
+		}
+		f.Resolve = tc.then.Answer(d.Token)
+		if d := For(f); d.Action != tc.want || d.Chosen != tc.then {
+			t.Errorf("%s: after %s: %s %s: %s", tc.row, tc.then, d.Action, d.Reason, d.Message)
+		}
+		// What was proposed is withdrawn first, and the decision counts after that.
+		f.Proposed, f.Verdict = nil, nil
+		if d := For(f); d.Action == Hold || d.Chosen != tc.then {
+			t.Errorf("%s: after %s, withdrawn: %s %s: %s", tc.row, tc.then, d.Action, d.Reason, d.Message)
+		}
+	}
+
 	f := changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)) })
 	f.Resolve = choice.File.Answer(For(f).Token)
 	if d := For(f); d.Action != Revert || d.Chosen != choice.File {

@@ -136,8 +136,8 @@ func bindings(paths map[string]bool) map[string]int {
 }
 
 func bindingOf(path string) string {
-	if key, err := contract.ParsePath(path); err == nil {
-		return key.Binding
+	if binding := contract.BindingOf(path); binding != "" {
+		return binding
 	}
 	folder, _, _ := strings.Cut(strings.TrimPrefix(path, contract.Root+"/"), "/")
 	return folder

@@ -80,6 +80,15 @@ func ParsePath(path string) (Key, error) {
 	return k, k.Validate()
 }
 
+// BindingOf is the binding of a claim's path, "" of any other path.
+func BindingOf(path string) string {
+	key, err := ParsePath(path)
+	if err != nil {
+		return ""
+	}
+	return key.Binding
+}
+
 // ParseInputsPath is the inverse of Key.InputsPath; false for any other path.
 func ParseInputsPath(path string) (Key, bool) {
 	k, ok := parse(path, inputsDir)

@@ -171,7 +171,7 @@ func (r Removals) judge(groups []*group, verdicts map[string]Verdict) {
 	pending := map[string]int{}
 	for _, g := range groups {
 		for _, path := range g.paths {
-			pending[bindingOf(path)]++
+			pending[contract.BindingOf(path)]++
 		}
 	}
 	had := func(binding string) int { return r.Claims(binding) + pending[binding] }
@@ -183,19 +183,11 @@ func (r Removals) judge(groups []*group, verdicts map[string]Verdict) {
 			if allowed {
 				v.Passing = []breaker.Removal{{Path: path, At: g.at}}
 				passed = append(passed, v.Passing...)
-				pending[bindingOf(path)]--
+				pending[contract.BindingOf(path)]--
 			} else {
 				v.Reason, v.Together = contract.ManyRemovals, len(g.paths)
 			}
 			verdicts[path] = v
 		}
 	}
-}
-
-func bindingOf(path string) string {
-	key, err := contract.ParsePath(path)
-	if err != nil {
-		return ""
-	}
-	return key.Binding
 }

@@ -21,14 +21,14 @@ func (r *Removals) deleted(ctx context.Context, main *store.Snapshot, commits []
 	by := guard.RemovedBy(commits, since)
 	bindings := map[string]bool{}
 	for _, to := range added {
-		bindings[bindingOf(to)] = true
+		bindings[contract.BindingOf(to)] = true
 	}
 	// after are the commits of others that may have the file again, by the index of its removal,
 	// and asked are the files that a commit is asked for.
 	after, asked := map[int][]string{}, map[string][]string{}
 	for _, from := range removed {
 		i, ok := by[from]
-		if !ok || !bindings[bindingOf(from)] {
+		if !ok || !bindings[contract.BindingOf(from)] {
 			continue
 		}
 		if _, ok := after[i]; !ok {
@@ -70,9 +70,4 @@ func (r *Removals) deleted(ctx context.Context, main *store.Snapshot, commits []
 		}
 	}
 	return by, nil
-}
-
-func bindingOf(path string) string {
-	key, _ := contract.ParsePath(path)
-	return key.Binding
 }

@@ -56,19 +56,21 @@ func (d *secretDelivery) saidBefore(l *look) (secretsSaid, error) {
 }
 
 // delivers reports whether the claim's Secrets are to be as the control plane says. While
-// it is being deleted, or a person has paused it, they stay as they are; and what is not
-// known to be true changes nothing. While a person is to decide on the claim, its service
-// runs on: newer versions of the Secrets that are here go on, and keepsAll says that no
-// other comes and none goes.
+// it is going, or a person has paused it, they stay as they are; and what is not known to be
+// true changes nothing. While a person is to decide on the claim, or on its delete, its
+// service runs on: newer versions of the Secrets that are here go on, and keepsAll says that
+// no other comes and none goes.
 func (l *look) delivers() (delivers, keepsAll bool) {
-	if l.answer == nil || l.view.StatusReplaced != "" || l.facts.NamespaceMissing ||
-		l.facts.Terminating || l.object.GetDeletionTimestamp() != nil {
+	f, d := &l.facts, l.decision
+	switch {
+	case l.answer == nil, l.view.StatusReplaced != "", f.NamespaceMissing:
 		return false, true
+	case f.Terminating && (l.file == nil || f.Ending == decision.NamespaceEnds || f.Ending == decision.APIEnds):
+		return false, true
+	case d.Action == decision.Hold, f.Terminating && d.Action == decision.AwaitReview:
+		return d.Reason != decision.Paused && !l.view.IsHeld(), true
 	}
-	if l.decision.Action == decision.Hold {
-		return l.decision.Reason != decision.Paused && !l.view.IsHeld(), true
-	}
-	return true, false
+	return !f.Terminating, f.Terminating
 }
 
 // acceptList says why the control plane's list of Secrets is not taken.
@@ -88,9 +90,9 @@ func (d *secretDelivery) deliver(ctx context.Context, l *look) error {
 		return err
 	}
 	l.secrets = before
+	defer l.addListed()
 	delivers, keepsAll := l.delivers()
 	if !delivers || keepsAll && len(before.delivered) == 0 {
-		l.addListed()
 		return nil
 	}
 	if l.answer.Secrets == nil && len(l.answer.Withheld) == 0 && len(before.delivered) == 0 {
@@ -238,7 +240,8 @@ func (d *secretDelivery) deliverListed(ctx context.Context, l *look, now, known 
 		if there == nil && now.keepsAll {
 			continue
 		}
-		if there != nil && known.has(now, name) {
+		// One of which it is not said since when is only listed: see addListed.
+		if there != nil && (known.has(now, name) || now.keepsAll && there.since == "") {
 			now.said.delivered = append(now.said.delivered, *there)
 			continue
 		}

@@ -208,6 +208,9 @@ func TestWhatWasDeliveredIsNotAskedForUntilItIsDue(t *testing.T) {
 // there are changes when a person has decided.
 func TestSecretsThatAreHereFollowWhileTheClaimIsHeld(t *testing.T) {
 	t.Parallel()
+	ends := func(with decision.Ending) func(*look) {
+		return func(l *look) { l.facts.Terminating, l.facts.Ending = true, with }
+	}
 	for name, c := range map[string]struct {
 		reason decision.Reason
 		hold   func(*look)
@@ -220,7 +223,17 @@ func TestSecretsThatAreHereFollowWhileTheClaimIsHeld(t *testing.T) {
 		"status is another one, too":     {decision.FileInvalid, func(l *look) { l.view.StatusReplaced = "it went back" }, false},
 		"there is a copy of the cluster": {decision.Copied, func(l *look) { l.view.Copied = "there are two" }, false},
 		"its namespace is gone":          {decision.NamespaceDeleted, func(l *look) { l.facts.NamespaceMissing = true }, false},
-		"it is being deleted":            {decision.DeletedAndChanged, func(l *look) { l.facts.Terminating = true }, false},
+		"it is being deleted":            {decision.DeletedAndChanged, ends(""), true},
+		"its delete was rejected":        {decision.Rejected, ends(""), true},
+		"its delete is in review": {"", func(l *look) {
+			l.decision.Action, l.facts.Terminating = decision.AwaitReview, true
+		}, true},
+		"none of its owners stays":  {decision.OwnerDeleted, ends(decision.OwnerEnds), true},
+		"its namespace ends":        {decision.NamespaceDeleted, ends(decision.NamespaceEnds), false},
+		"its API ends":              {decision.APIDeleted, ends(decision.APIEnds), false},
+		"its delete is paused":      {decision.Paused, ends(""), false},
+		"its file is removed, too":  {decision.NotServed, func(l *look) { l.facts.Terminating, l.file = true, nil }, false},
+		"its removal is not judged": {"", func(l *look) { l.decision.Action, l.facts.Terminating = decision.Wait, true }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -430,6 +443,29 @@ func TestAClaimThatIsDeletedNamesWhatMayHaveBeenDelivered(t *testing.T) {
 	_, err := w.r.release(t.Context(), gone)
 	if w.find("creds") != nil {
 		t.Errorf("the Secret is there: %v", err)
+	}
+}
+
+// Nor does what its status names come while a person is to decide on its delete.
+func TestAClaimWhoseDeleteIsHeldNamesWhatIsListedAndGetsNothingNew(t *testing.T) {
+	t.Parallel()
+	w := newSecretsWorld(t)
+	w.seal("creds", "first", 1)
+	l := w.look("creds")
+	w.expect("Delivered", w.deliver(l, 1))
+	w.seal("creds", "second", 2)
+	w.seal("new", "first", 2)
+	for _, requests := range []int{2, 1} {
+		held := w.look("creds", "new")
+		held.facts.Terminating, held.decision = true, decision.Decision{Action: decision.Hold, Reason: decision.DeletedAndChanged}
+		held.object.Object["status"] = map[string]any{"gitbind": map[string]any{"secrets": l.secrets.status()}}
+		w.deliver(held, requests)
+		if held.secrets.find("new") == nil || w.find("new") != nil || string(w.find("creds").Data["password"]) != "second" {
+			t.Errorf("it names %v, of which new is here: %t", held.secrets.delivered, w.find("new") != nil)
+		}
+		// Another process goes on.
+		w.r.secrets.known.forget(key)
+		l = held
 	}
 }
 

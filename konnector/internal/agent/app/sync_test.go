@@ -431,6 +431,8 @@ func TestOnlyGitWrites(t *testing.T) {
 	w.deleteObject("orders")
 	w.conditionIs("orders", "Held", "GitWrites")
 	w.fileIs("orders", plan("small"))
+	w.setWriter(v1alpha1.WriterBoth)
+	w.committed("later")
 }
 
 func TestOnlyTheClusterWrites(t *testing.T) {

@@ -246,11 +246,11 @@ func (s cachedClaims) get(key contract.Key) (*cachedClaim, error) {
 	return c, nil
 }
 
-// in are those of a namespace that are known.
+// in are those of a namespace that are known, or all of them where it is "".
 func (s cachedClaims) in(binding, namespace string) (out []contract.Key) {
 	for _, o := range s.store.List() {
-		if c, ok := o.(*cachedClaim); ok && c.Namespace == namespace {
-			out = append(out, contract.Key{Binding: binding, Namespace: namespace, Name: c.Name})
+		if c, ok := o.(*cachedClaim); ok && (namespace == "" || c.Namespace == namespace) {
+			out = append(out, contract.Key{Binding: binding, Namespace: c.Namespace, Name: c.Name})
 		}
 	}
 	return out

@@ -292,7 +292,7 @@ func (r *running) again(path string) {
 	}
 }
 
-// enqueueAll looks at all files again, when there is nothing better to do.
+// enqueueAll looks at all claims again, when there is nothing better to do.
 func (r *running) enqueueAll(ctx context.Context) {
 	r.mu.Lock()
 	q := r.queue
@@ -308,7 +308,7 @@ func (r *running) enqueueAll(ctx context.Context) {
 			later(q, request(key))
 		}
 	}
-	for _, key := range r.reconciler.held.all() {
+	for _, key := range append(r.reconciler.held.all(), r.reconciler.claims.in(api.Binding, "")...) {
 		later(q, request(key))
 	}
 }

@@ -2,11 +2,13 @@ package claim
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 // An app cluster with a hundred thousand objects, or a slow API server, takes long each time.
@@ -58,6 +64,45 @@ func TestAFirstListOfFourMinutesIsWaitedForAndNotBegunAgain(t *testing.T) {
 		if !informer.HasSynced() || lists.Load() != 1 {
 			t.Errorf("synced %t, listed %d times", informer.HasSynced(), lists.Load())
 		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A claim that is held without a file, as its writer was another one, is called by nothing else.
+func TestWhoMayWriteIsNewToAllClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGitWorld(t)
+		w.r.claims.store = toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
+		if err := w.r.claims.store.Add(&cachedClaim{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "ordered"}}); err != nil {
+			t.Fatal(err)
+		}
+		run, cancel := context.WithCancel(t.Context())
+		go w.r.api().Repository.Run(run)
+		synctest.Wait()
+		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+		c := &Controllers{running: map[string]*running{binding: {reconciler: w.r, done: make(chan struct{}), queue: q}}}
+		api := *w.r.api()
+		for _, step := range []struct {
+			writer v1alpha1.Writer
+			want   []string
+		}{{v1alpha1.WriterGit, []string{"ordered", key.Name}}, {v1alpha1.WriterGit, nil}, {v1alpha1.WriterBoth, []string{"ordered", key.Name}}} {
+			api.Writer = step.writer
+			if err := c.Ensure(run, api); err != nil {
+				t.Fatal(err)
+			}
+			var called []string
+			for q.Len() > 0 {
+				request, _ := q.Get()
+				called = append(called, request.Name)
+				q.Done(request)
+			}
+			slices.Sort(called)
+			if diff := cmp.Diff(step.want, called); diff != "" {
+				t.Errorf("%s: %s", step.writer, diff)
+			}
+		}
+		q.ShutDown()
 		cancel()
 		synctest.Wait()
 	})

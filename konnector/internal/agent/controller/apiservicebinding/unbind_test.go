@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -334,8 +335,13 @@ func TestAnObjectIsSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		annotations := map[string]string{v1alpha1.BaseAnnotation: data}
+		maps.Copy(annotations, u.GetAnnotations())
 		u.SetAnnotations(annotations)
 		return u
+	}
+	deletedInReview := func(u *unstructured.Unstructured, _ *base.Base) {
+		u.SetDeletionTimestamp(new(metav1.Now()))
+		u.SetAnnotations(map[string]string{v1alpha1.ProposalAnnotation: "{}"})
 	}
 	file := store.Entry{Hash: "f1"}
 	for _, c := range []struct {
@@ -356,6 +362,12 @@ func TestAnObjectIsSaved(t *testing.T) {
 		{"it is another's base", func(_ *unstructured.Unstructured, b *base.Base) { b.UID = "u0" }, false, false},
 		{"it is let go of", func(u *unstructured.Unstructured, b *base.Base) { u.SetFinalizers(nil); b.UID = "" }, false, true},
 		{"it is being deleted", func(u *unstructured.Unstructured, _ *base.Base) { u.SetDeletionTimestamp(new(metav1.Now())) }, true, true},
+		{"its delete is in review", deletedInReview, false, false},
+		{"what was ordered is in review, and is withdrawn", deletedInReview, true, false},
+		{"its delete is in review, and it is let go of", func(u *unstructured.Unstructured, b *base.Base) {
+			deletedInReview(u, b)
+			u.SetFinalizers(nil)
+		}, false, true},
 	} {
 		if got := saved(object(c.change), file, !c.gone, nil); got != c.want {
 			t.Errorf("%s: %v", c.name, got)

@@ -40,14 +40,16 @@ func (r *Reconciler) findUnsaved(ctx context.Context, l *look) error {
 }
 
 // saved reports whether main says what an object says, or nobody wants that. One
-// that has a file and not our finalizer was let go of before.
+// that has a file and not our finalizer was let go of before. Of one that is being deleted
+// nothing may be in review: once it is let go of, nobody takes back what is approved later.
 func saved(u *unstructured.Unstructured, file store.Entry, there bool, keys contract.Keys) bool {
+	kept := controllerutil.ContainsFinalizer(u, v1alpha1.Finalizer)
 	switch {
 	case u.GetDeletionTimestamp() != nil:
-		return true
+		return !kept || u.GetAnnotations()[v1alpha1.ProposalAnnotation] == ""
 	case !there:
 		return false
-	case !controllerutil.ContainsFinalizer(u, v1alpha1.Finalizer):
+	case !kept:
 		return true
 	}
 	b := base.Read(u)

@@ -140,6 +140,10 @@ func checkVersion(out string) error {
 
 func (g *git) config() string { return filepath.Join(g.dir, "gitconfig") }
 
+// waitDelay is how long git may take to stop when it is asked to, and os/exec to copy what it
+// has written when it has ended.
+const waitDelay = 5 * time.Second
+
 // command is a git command in dir, with nothing of our own environment but
 // PATH. When ctx ends, git and its children are asked to stop, so that they
 // remove their temporary files, and killed when they do not.
@@ -158,7 +162,7 @@ func (g *git) command(ctx context.Context, dir string, args ...string) *exec.Cmd
 	cmd.Env = append(cmd.Env, g.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = waitDelay
 	return cmd
 }
 

@@ -2,8 +2,11 @@ package embedded
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -79,8 +82,19 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 	setProtocol(cmd, r)
 	out := h.progressWriter(w)
 	var stderr strings.Builder
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = body.from(0), out, &stderr
-	err = repo.git.run(cmd)
+	cmd.Stdin, cmd.Stderr = body.from(0), &stderr
+	// Not by cmd.Stdout: when git has ended, Wait gives what it has written no more than
+	// waitDelay, and a client may take longer.
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err = repo.git.start(cmd); err == nil {
+		if _, err = io.Copy(out, pipe); err != nil {
+			cancel()
+		}
+		err = cmp.Or(err, cmd.Wait())
+	}
 	work := gitWork + max(out.moved, gitWorked(cmd.ProcessState))
 	if ctx.Err() != nil {
 		// What git has done is not known, as its own processes were not waited for: it may
@@ -94,10 +108,12 @@ func (h *Host) upload(w http.ResponseWriter, r *http.Request, repo *repository, 
 	case !out.written:
 		return fmt.Errorf("git upload-pack: %w: %s", err, abbreviate(stderr.String()))
 	}
-	// Git has told the client in its own protocol what is wrong, and half a pack
-	// is no pack: every client checks its sum.
 	h.cfg.Log.InfoContext(r.Context(), "Fetch failed", "cluster", repo.id, "error", err, "git", abbreviate(strings.TrimSpace(stderr.String())))
-	return nil
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.Exited() {
+		return nil // git has told the client in its own protocol what is wrong
+	}
+	// Half an answer must not look like a whole one.
+	panic(http.ErrAbortHandler)
 }
 
 // progressWriter sends on what git wrote without waiting for more.

@@ -76,8 +76,9 @@ func (a Approved) removals() guard.Approval {
 type Checkpoints struct {
 	write func(context.Context, Checkpoint) error
 
-	// saving is held while a checkpoint is written.
+	// saving is held while a checkpoint is written. It guards closed: nothing is saved any more.
 	saving sync.Mutex
+	closed bool
 
 	mu            sync.Mutex
 	now           Checkpoint
@@ -116,6 +117,9 @@ func (c *Checkpoints) Save(ctx context.Context) error {
 	_, want, _ := c.Unsaved()
 	c.saving.Lock()
 	defer c.saving.Unlock()
+	if c.closed {
+		return ErrSuspended
+	}
 	c.mu.Lock()
 	now, version, saved := c.now, c.version, c.savedVersion
 	c.mu.Unlock()
@@ -132,14 +136,21 @@ func (c *Checkpoints) Save(ctx context.Context) error {
 	return nil
 }
 
-// SaveAll saves also what is not worth a write of its own: at the end.
-func (c *Checkpoints) SaveAll(ctx context.Context) error {
+// Close saves all, also what is not worth a write of its own, and has Save refuse from then on:
+// what comes next begins with what is saved now, and would be overwritten.
+func (c *Checkpoints) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.now.Observed != c.savedObserved {
 		c.version++
 	}
 	c.mu.Unlock()
-	return c.Save(ctx)
+	if err := c.Save(ctx); err != nil {
+		return err
+	}
+	c.saving.Lock()
+	defer c.saving.Unlock()
+	c.closed = true
+	return nil
 }
 
 // note changes what is to be saved; it is saved before long, or by Save.
@@ -154,6 +165,9 @@ func (c *Checkpoints) note(change func(*Checkpoint)) {
 func (c *Checkpoints) decide(ctx context.Context, change func(*Checkpoint)) error {
 	c.saving.Lock()
 	defer c.saving.Unlock()
+	if c.closed {
+		return ErrSuspended
+	}
 	now, version, _ := c.Unsaved()
 	change(&now)
 	if err := c.write(ctx, now); err != nil {

@@ -146,7 +146,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	for _, r := range p.All() {
 		p.Close(r.Connection)
 		// What is not saved is learned again.
-		_ = r.Checkpoints.SaveAll(save)
+		_ = r.Checkpoints.Close(save)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ var ErrNotContacted = errors.New("repository was not reached yet")
 // ErrOfAnotherHost says that the credential is for a repository on another host than the Connection's.
 var ErrOfAnotherHost = errors.New("the credential is for a repository on another host")
 
-// ErrSuspended says that there is no credential for the repository.
+// ErrSuspended says that there is no credential for the repository, or that it was closed.
 var ErrSuspended = errors.New("no credential for the repository")
 
 // ErrMoved says that something is not any more what was decided on.

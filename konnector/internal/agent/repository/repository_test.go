@@ -568,6 +568,9 @@ func TestWithoutCredentialNothingIsAsked(t *testing.T) {
 	if _, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(*store.Tree) error { return nil }}); !errors.Is(err, ErrSuspended) {
 		t.Errorf("got %v", err)
 	}
+	if err := w.repo.MayRemove(); !errors.Is(err, ErrSuspended) {
+		t.Errorf("a removal: %v", err)
+	}
 	head := w.put(w.person, "a", "1")
 	w.repo.Wake()
 	time.Sleep(50 * time.Millisecond)

@@ -32,10 +32,10 @@ func (r *Repository) StandingChanged() {
 
 // MayRemove is why nothing may be removed now, neither from main nor here; nil if it may.
 func (r *Repository) MayRemove() error {
-	switch s := r.standing(); {
-	case s.Copied != "":
-		return ErrCopied
-	case !s.Alone:
+	if err := r.MayWrite(); err != nil {
+		return err
+	}
+	if !r.standing().Alone {
 		return ErrNotAlone
 	}
 	return nil

@@ -42,6 +42,15 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 		return nil, nil
 	}
 
+	if repo != nil {
+		// Those who still have it must not act any more, nor save what the next one would not know.
+		repo.Suspend()
+		if err := repo.Checkpoints.Close(ctx); err != nil {
+			return nil, err
+		}
+		r.Pool.Close(conn.Name)
+		delete(c.open, conn.Name)
+	}
 	checkpoint, err := r.saved(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -67,8 +76,6 @@ func (c *connections) ensure(ctx context.Context, r *Reconciler, conn *v1alpha1.
 	}
 	remote, err := repository.Connect(conn.Spec, git, backend, signer, r.Guard, r.Metrics.Repository(conn.Spec.ClusterID), r.Now)
 	if err != nil {
-		r.Pool.Close(conn.Name)
-		delete(c.open, conn.Name)
 		return &problem{"InvalidSpec", "The repository cannot be opened: " + err.Error()}, nil
 	}
 	if conn.Spec.BackendURL != "" {

@@ -166,14 +166,14 @@ func (g *ledger) count(ctx context.Context, binding string, q *v1alpha1.Quota, l
 		return fmt.Errorf("count the claims of %s: %w", binding, err)
 	}
 	for key := range g.pending {
-		if _, there := counted.Weight(key); there {
-			delete(g.pending, key)
-			continue
-		}
 		// Others are applying it now.
 		weight, _ := g.Weight(key)
-		counted.Set(key, weight)
+		has, had := counted.Weight(key)
 		g.pending[key] = nil
+		if had {
+			g.pending[key] = &has
+		}
+		counted.Set(key, max(weight, has))
 	}
 	g.quota, g.Account = q.String(), counted
 	return nil

@@ -192,6 +192,35 @@ func TestWhatFailedGivesItsRoomBack(t *testing.T) {
 	}
 }
 
+// One is counted again when another look finds an object that was applied without a quota.
+func TestWhatIsBeingMadeHeavierKeepsItsRoomWhenAllIsCountedAgain(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		settle func(*world)
+		want   use
+	}{
+		"it is applied":     {func(w *world) { w.Applied(key("a"), w.quota, object("big")) }, use{2, 5}},
+		"it is not applied": {func(*world) {}, use{2, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, &v1alpha1.Quota{Cluster: limit(100, 5), Weights: plans})
+			w.there["a"] = "small"
+			if why := w.take("a", "big"); why != "" {
+				t.Fatal(why)
+			}
+			w.there["b"] = "small"
+			w.Settle(key("b"), w.quota, true, false)
+			w.refused("c", "small", "has 5 of 5 by weight")
+			end.settle(w)
+			w.Settle(key("a"), w.quota, true, false)
+			if got := w.used(); w.loads != 2 || got != end.want {
+				t.Errorf("counted %d times, and %+v is used", w.loads, got)
+			}
+		})
+	}
+}
+
 func TestAnotherQuotaIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &v1alpha1.Quota{Cluster: limit(2, 0)})

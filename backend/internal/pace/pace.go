@@ -42,7 +42,7 @@ func (l Limits) begin() pace { return pace{Limits: l, end: time.Now().Add(l.Whol
 // deadline is until when the next n bytes must be through.
 func (p *pace) deadline(n int) time.Time {
 	now := time.Now()
-	allowed := p.Grace + time.Duration((p.moved+int64(n))*int64(time.Second)/p.Rate) - p.spent
+	allowed := p.Grace + time.Duration(float64(p.moved+int64(n))/float64(p.Rate)*float64(time.Second)) - p.spent
 	if at := now.Add(min(p.Idle, allowed)); at.Before(p.end) {
 		return at
 	}

@@ -89,6 +89,7 @@ func TestAnAnswerMayTakeAsLongAsItsSizeAllows(t *testing.T) {
 		{0, 0, 2 << 10, 3 * time.Second},
 		{4 << 10, 4 * time.Second, 1 << 10, 2 * time.Second},
 		{0, 0, 1 << 20, time.Minute},
+		{16 << 30, 16 << 20 * time.Second, 2 << 10, 3 * time.Second},
 	} {
 		p.moved, p.spent = c.moved, c.spent
 		if got := time.Until(p.deadline(c.n)); got > c.want || got < c.want-time.Second {

@@ -274,10 +274,13 @@ func (h *Host) repository(id string) (repo *repository, ok bool, err error) {
 	if !v1alpha1.ValidClusterID(id) {
 		return nil, false, fmt.Errorf("%q is no repository id", abbreviate(id))
 	}
+	h.mu.Lock()
+	before := h.repos[id]
+	h.mu.Unlock()
 	// Asked each time: an operator may remove a repository while we run.
 	ok, err = h.open(id).exists()
 	h.mu.Lock()
-	if err != nil || !ok {
+	if err == nil && !ok && h.repos[id] == before { // otherwise it was made since
 		delete(h.repos, id)
 	}
 	repo = h.repos[id]

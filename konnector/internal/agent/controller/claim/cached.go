@@ -262,11 +262,15 @@ func (s cachedClaims) list(ctx context.Context) ([]*cachedClaim, error) {
 	select {
 	case <-s.synced:
 	case <-s.stopped:
-		return nil, errStopped
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	objects := s.store.List()
+	select {
+	case <-s.stopped:
+		return nil, errStopped
+	default:
+	}
 	all := make([]*cachedClaim, 0, len(objects))
 	for _, o := range objects {
 		if c, ok := o.(*cachedClaim); ok {

@@ -279,9 +279,14 @@ func TestAListWaitsUntilAllAreKnown(t *testing.T) {
 		t.Errorf("it is %v, %v", all, err)
 	}
 	close(stopped)
+	for range 20 {
+		if all, err := claims.list(t.Context()); !errors.Is(err, errStopped) {
+			t.Fatalf("when nobody watches any more it is %v, %v", all, err)
+		}
+	}
 	claims.synced = nil
 	if all, err := claims.list(t.Context()); !errors.Is(err, errStopped) {
-		t.Errorf("when nobody watches any more it is %v, %v", all, err)
+		t.Errorf("when nobody watches any more before all are known it is %v, %v", all, err)
 	}
 }
 

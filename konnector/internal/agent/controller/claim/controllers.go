@@ -332,6 +332,9 @@ func (c *Controllers) stop(binding string) {
 	delete(c.running, binding)
 	r.cancel()
 	r.reconciler.work.close()
+	// Its Start may never return (see shutdownLatch), and what is left behind keeps the cache.
+	r.reconciler.numbers.Forget()
+	_ = r.reconciler.claims.store.Replace(nil, "")
 }
 
 // Held returns the files of a binding that have no object: how many, and the

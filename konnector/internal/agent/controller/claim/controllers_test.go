@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/agent/metrics"
 )
 
 // An app cluster with a hundred thousand objects, or a slow API server, takes long each time.
@@ -106,4 +108,39 @@ func TestWhoMayWriteIsNewToAllClaims(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// The queue may lock up when it is shut down: see shutdownLatch.
+func TestAControllerThatIsStoppedLeavesNothingThoughItNeverReturns(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	numbers := prometheus.NewPedanticRegistry()
+	konnector, err := metrics.NewKonnector(numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, synced := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), make(chan struct{})
+	close(synced)
+	if err := store.Add(decoded(t, agreedObject(t, 1))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	w.r.claims, w.r.numbers = cachedClaims{store, synced, ctx.Done()}, konnector.Of("k3x9d2abqw", key.Binding)
+	w.r.numbers.Is("team-a/orders", "Held", "ManyRemovals")
+	all := &Controllers{running: map[string]*running{key.Binding: {reconciler: w.r, cancel: cancel, done: make(chan struct{})}}}
+	all.Stop(key.Binding)
+	families, err := numbers.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if m.GetGauge().GetValue() != 0 {
+				t.Errorf("it is still counted: %s of %s", m, f.GetName())
+			}
+		}
+	}
+	if left := store.List(); len(left) > 0 {
+		t.Errorf("the cache has %d claims", len(left))
+	}
 }

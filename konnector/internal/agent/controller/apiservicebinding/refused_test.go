@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -179,6 +180,29 @@ func TestABindingGoesWithoutWhatMayNotBeRemoved(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Before Kubernetes 1.36 an API server has no kind MutatingAdmissionPolicyBinding: nothing was made of it,
+// and nothing is to be removed.
+func TestABindingGoesWhereTheAPIServerLacksAKind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.adopted()
+	w.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if _, ok := o.(*admissionv1.MutatingAdmissionPolicyBinding); ok {
+				return &meta.NoKindMatchError{GroupKind: admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding").GroupKind(), SearchedVersions: []string{"v1"}}
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+	})
+	l := &look{binding: w.binding, action: request.TakeBack}
+	if _, err := w.takeBack(t.Context(), l); err != nil || !l.released {
+		t.Fatalf("released %v, %v", l.released, err)
+	}
+	if c := w.ready(); c.Message != "" {
+		t.Errorf("it says that something is left: %s", c.Message)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -107,13 +108,14 @@ func (r *Reconciler) removeDefinition(ctx context.Context, l *look) (going bool,
 func (r *Reconciler) removeRights(ctx context.Context, b *v1alpha1.APIServiceBinding) (left []string, err error) {
 	plural, _, _ := strings.Cut(b.Name, ".")
 	name := "gitbind:api:" + b.Name
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	called := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	note := func(what string, o client.Object, err error) error {
 		if isRefused(err) {
 			left = append(left, what+" "+o.GetName())
 			return nil
 		}
-		if err := client.IgnoreNotFound(err); err != nil {
+		// API servers before 1.36 have no kind MutatingAdmissionPolicyBinding.
+		if err := client.IgnoreNotFound(err); err != nil && !meta.IsNoMatchError(err) {
 			return fmt.Errorf("remove %s %s: %w", what, o.GetName(), err)
 		}
 		return nil
@@ -123,9 +125,9 @@ func (r *Reconciler) removeRights(ctx context.Context, b *v1alpha1.APIServiceBin
 		object client.Object
 	}{
 		{"MutatingAdmissionPolicyBinding", &admissionv1.MutatingAdmissionPolicyBinding{
-			ObjectMeta: meta(attribution.ForBinding(contract.BindingGroup(b.Name), plural).Name)}},
-		{"ClusterRole", &rbacv1.ClusterRole{ObjectMeta: meta(name + ":view")}},
-		{"ClusterRole", &rbacv1.ClusterRole{ObjectMeta: meta(name + ":edit")}},
+			ObjectMeta: called(attribution.ForBinding(contract.BindingGroup(b.Name), plural).Name)}},
+		{"ClusterRole", &rbacv1.ClusterRole{ObjectMeta: called(name + ":view")}},
+		{"ClusterRole", &rbacv1.ClusterRole{ObjectMeta: called(name + ":edit")}},
 	} {
 		if err := note(o.what, o.object, r.Client.Delete(ctx, o.object)); err != nil {
 			return nil, err
@@ -135,8 +137,8 @@ func (r *Reconciler) removeRights(ctx context.Context, b *v1alpha1.APIServiceBin
 		what   string
 		object client.Object
 	}{
-		{"ClusterRoleBinding", &rbacv1.ClusterRoleBinding{ObjectMeta: meta(name)}},
-		{"ClusterRole", &rbacv1.ClusterRole{ObjectMeta: meta(name)}},
+		{"ClusterRoleBinding", &rbacv1.ClusterRoleBinding{ObjectMeta: called(name)}},
+		{"ClusterRole", &rbacv1.ClusterRole{ObjectMeta: called(name)}},
 	} {
 		if err := note(o.what, o.object, r.give(ctx, o.object, b)); err != nil {
 			return nil, err

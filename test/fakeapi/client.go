@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -53,6 +54,18 @@ func New(b *fake.ClientBuilder, intercept ...interceptor.Funcs) client.WithWatch
 		c = interceptor.NewClient(c, funcs)
 	}
 	return c
+}
+
+// MapperWithout maps the kinds of a scheme, cluster-scoped, but for those whose name begins with a prefix: it is
+// that of an API server that has not got them yet.
+func MapperWithout(scheme *runtime.Scheme, prefix string) meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for kind := range scheme.AllKnownTypes() {
+		if !strings.HasPrefix(kind.Kind, prefix) {
+			mapper.Add(kind, meta.RESTScopeRoot)
+		}
+	}
+	return mapper
 }
 
 func create(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

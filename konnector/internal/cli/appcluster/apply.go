@@ -41,6 +41,31 @@ func (c *Cluster) Apply(ctx context.Context, o client.Object) (string, error) {
 	return Describe(u) + " changed", nil
 }
 
+// Served are the objects that can be applied here: Kubernetes has the kinds MutatingAdmissionPolicy and
+// MutatingAdmissionPolicyBinding since 1.36, and earlier API servers refuse their objects. left is told of each
+// that it leaves out.
+func (c *Cluster) Served(objects []client.Object, left func(client.Object)) ([]client.Object, error) {
+	var out []client.Object
+	for _, o := range objects {
+		gvk, err := c.GroupVersionKindFor(o)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(gvk.Kind, "MutatingAdmissionPolicy") {
+			_, err := c.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+			if meta.IsNoMatchError(err) {
+				left(o)
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("look for the kind %s: %w", gvk.Kind, err)
+			}
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
 // Remove deletes an object, if there is one, and tells that under a name.
 func (c *Cluster) Remove(ctx context.Context, o client.Object, name string, tell func(string)) error {
 	err := c.Delete(ctx, o)

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
@@ -201,7 +200,11 @@ func (b binder) bind(ctx context.Context, offer restapi.Offer, say func(string))
 // preview says what bind would do, and does nothing.
 func (b binder) preview(ctx context.Context, offer restapi.Offer) error {
 	fmt.Fprintf(b.Terminal.Out, "Binding %s would do this:\n  %s would be granted to cluster %s\n", offer.API.BindingName(), offer.Name, b.connection.Spec.ClusterID)
-	return b.Cluster.PreviewAll(ctx, b.Terminal.Out, objects(b.connection.Name, offer, b.NoAggregate))
+	objects, _, err := b.served(offer, b.note)
+	if err != nil {
+		return err
+	}
+	return b.Cluster.PreviewAll(ctx, b.Terminal.Out, objects)
 }
 
 // print prints what bind would apply. The control plane grants the offer, since
@@ -213,19 +216,34 @@ func (b binder) print(ctx context.Context, offer restapi.Offer) error {
 		}
 		fmt.Fprintf(b.Notes, "%s is granted to cluster %s. Nothing was applied to this cluster: apply what is printed.\n", offer.Name, b.connection.Spec.ClusterID)
 	}
-	return b.Cluster.Print(b.Terminal.Out, objects(b.connection.Name, offer, b.NoAggregate))
+	objects, _, err := b.served(offer, b.note)
+	if err != nil {
+		return err
+	}
+	return b.Cluster.Print(b.Terminal.Out, objects)
+}
+
+func (b binder) note(line string) { fmt.Fprintln(b.Notes, line) }
+
+// served are the objects that binding an offer applies to this cluster, in order, and whether its changes are
+// attributed to users then.
+func (b binder) served(offer restapi.Offer, say func(string)) (out []client.Object, attributed bool, err error) {
+	attributed = true
+	out, err = b.Cluster.Served(objects(b.connection.Name, offer, b.NoAggregate), func(client.Object) {
+		say("no attribution: Kubernetes 1.36 can name the users who changed a claim, this cluster cannot")
+		attributed = false
+	})
+	return out, attributed, err
 }
 
 // apply gives the konnector what it needs before it is told to begin.
 func (b binder) apply(ctx context.Context, offer restapi.Offer, say func(string)) (attributed bool, err error) {
-	attributed = true
-	for _, o := range objects(b.connection.Name, offer, b.NoAggregate) {
+	objects, attributed, err := b.served(offer, say)
+	if err != nil {
+		return false, err
+	}
+	for _, o := range objects {
 		line, err := applyForGood(ctx, b.Cluster, o)
-		if meta.IsNoMatchError(err) && isAttribution(o) {
-			say("no attribution: Kubernetes 1.36 can name the users who changed a claim, this cluster cannot")
-			attributed = false
-			continue
-		}
 		if err != nil {
 			return false, err
 		}

@@ -94,8 +94,3 @@ func clusterRole(name string, labels map[string]string, rules ...rbacv1.PolicyRu
 		Rules:      rules,
 	}
 }
-
-func isAttribution(o client.Object) bool {
-	_, ok := o.(*admissionv1.MutatingAdmissionPolicyBinding)
-	return ok
-}

@@ -107,10 +107,5 @@ func (c connecting) repositoryURL(ctx context.Context) (string, error) {
 
 // installed is what is installed, or would be.
 func (c connecting) installed() ([]client.Object, error) {
-	objects, err := install.Objects(c.Install)
-	out := make([]client.Object, len(objects))
-	for i, o := range objects {
-		out[i] = o
-	}
-	return out, err
+	return install.Served(c.Cluster, c.Install, func(line string) { fmt.Fprintln(c.Notes, line) })
 }

@@ -20,7 +20,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -97,22 +96,18 @@ func (o Options) after(running, plugin string) (Options, error) {
 // Apply installs, or brings up to date. tell gets one line for each object. It
 // says so, and goes on, when the cluster cannot attribute changes to users.
 func Apply(ctx context.Context, c *appcluster.Cluster, o Options, tell func(string)) error {
-	objects, err := Objects(o)
+	objects, err := Served(c, o, tell)
 	if err != nil {
 		return err
 	}
 	var crds []string
 	for _, u := range objects {
 		line, err := c.Apply(ctx, u)
-		if meta.IsNoMatchError(err) && strings.HasPrefix(u.GetKind(), "MutatingAdmissionPolicy") {
-			tell(appcluster.Describe(u) + " left out: Kubernetes 1.36 has this kind, this cluster does not. Commits cannot name the users who changed a claim or a binding.")
-			continue
-		}
 		if err != nil {
 			return err
 		}
 		tell(line)
-		if u.GetKind() == "CustomResourceDefinition" {
+		if u.GetObjectKind().GroupVersionKind().Kind == "CustomResourceDefinition" {
 			crds = append(crds, u.GetName())
 		}
 	}
@@ -156,7 +151,23 @@ func waitForCRD(ctx context.Context, c *appcluster.Cluster, name string) error {
 	return c.Wait(ctx, gvk, name, appcluster.IsTrue(string(apiextensionsv1.Established)), servedWithin, nil)
 }
 
-// Objects are what Apply applies, in order.
+// Served are the objects that Apply applies to a cluster, in order. It tells of each that the cluster has not the
+// kind of.
+func Served(c *appcluster.Cluster, o Options, tell func(string)) ([]client.Object, error) {
+	all, err := Objects(o)
+	if err != nil {
+		return nil, err
+	}
+	objects := make([]client.Object, len(all))
+	for i, u := range all {
+		objects[i] = u
+	}
+	return c.Served(objects, func(o client.Object) {
+		tell(appcluster.Describe(o.(*unstructured.Unstructured)) + " left out: Kubernetes 1.36 has this kind, this cluster does not. Commits cannot name the users who changed a claim or a binding.")
+	})
+}
+
+// Objects are all that Apply may apply, in order.
 func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
 	var out []*unstructured.Unstructured

@@ -51,6 +51,12 @@ func newMemoryGroup(name string, pid int, limit int64) (*memoryGroup, error) {
 	if err := g.write(file, strconv.FormatInt(limit, 10)); err != nil {
 		return nil, errors.Join(err, g.remove())
 	}
+	if g.unified {
+		// As the kubelet does: with one process, all of them are killed.
+		if err := g.write("memory.oom.group", "1"); err != nil {
+			return nil, errors.Join(err, g.remove())
+		}
+	}
 	return g, nil
 }
 

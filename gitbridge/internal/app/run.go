@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -45,7 +44,11 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	o.Shard = cmp.Or(o.Shard, v1alpha1.DefaultShard)
 	o.Lease.Name = v1alpha1.ShardLease(o.Shard)
 	shutdown := 20 * time.Second
-	defined, err := hasDryRuns(config)
+	// The definition of DryRuns is newer than others.
+	defined, err := o.AwaitKind(ctx, config, v1alpha1.GroupVersion.WithKind("DryRun"))
+	if ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -69,15 +72,6 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 		return fmt.Errorf("run: %w", err)
 	}
 	return nil
-}
-
-// hasDryRuns reports whether the control plane has their definition, which is newer than others.
-func hasDryRuns(config *rest.Config) (bool, error) {
-	d, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return false, err
-	}
-	return program.HasKind(d, v1alpha1.GroupVersion.WithKind("DryRun"))
 }
 
 // addControllers adds what works for the app clusters of a shard; without trials, no dry runs.

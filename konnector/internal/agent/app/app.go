@@ -65,6 +65,13 @@ func Run(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	_, err := o.AwaitKind(ctx, o.Config, v1alpha1.GroupVersion.WithKind("Connection"))
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("start konnector: %w", err)
+	}
 	mgr, elected, err := manager(ctx, o)
 	if err != nil {
 		return fmt.Errorf("start konnector: %w", err)

@@ -1,0 +1,56 @@
+package program
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const (
+	// askEvery is how often an API server that does not answer is asked, and askTimeout how long it has to answer.
+	askEvery   = time.Second
+	askTimeout = 10 * time.Second
+)
+
+// AwaitKind is HasKind, and waits until the API server answers or ctx ends: a manager cannot be made before, and a
+// process that ended would be started again ever more seldom. Meanwhile HealthListen serves /healthz alone, so that
+// the process is alive and not ready.
+func (o Options) AwaitKind(ctx context.Context, config *rest.Config, kind schema.GroupVersionKind) (has bool, err error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = askTimeout
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	if o.HealthListen != "" && o.HealthListen != "0" {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.HealthListen)
+		if err != nil {
+			return false, err
+		}
+		health := http.NewServeMux()
+		health.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+		server := &http.Server{Handler: health, ReadHeaderTimeout: askTimeout}
+		go func() { _ = server.Serve(listener) }()
+		defer func() {
+			_ = server.Close()
+			_ = listener.Close() // which the server does not know yet if it has just begun
+		}()
+	}
+	told := false
+	err = wait.PollUntilContextCancel(ctx, askEvery, true, func(ctx context.Context) (bool, error) {
+		var unanswered error
+		if has, unanswered = HasKind(d, kind); unanswered != nil && !told {
+			told = true
+			ctrl.LoggerFrom(ctx).Info("The API server does not answer. It is asked until it does", "error", unanswered.Error())
+		}
+		return unanswered == nil, nil
+	})
+	return has, err
+}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/gitbridge/status"
 )
 
@@ -26,7 +28,7 @@ import (
 // others, at other times.
 var part = status.Part{Owner: "gitbind-backend-heartbeat", Fields: []string{"lastSeen"}, Conditions: []string{v1alpha1.ConditionConnected, v1alpha1.ConditionCopied}}
 
-// Heartbeat watches over all clusters. It is added to a manager.
+// Heartbeat watches over all clusters. New makes one, which is added to a manager.
 type Heartbeat struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
@@ -39,6 +41,16 @@ type Heartbeat struct {
 	Now    func() time.Time
 
 	listening time.Time
+	connected *prometheus.GaugeVec
+	// counted are the clusters that connected has.
+	counted map[string]bool
+}
+
+// New registers the metric, and gives a Heartbeat to be filled in.
+func New(to prometheus.Registerer) (*Heartbeat, error) {
+	r := &metrics.Registry{Registerer: to}
+	h := &Heartbeat{connected: r.Gauge("gitbind_konnector_connected", "1 where the cluster's konnector keeps in touch, 0 where it was not seen for five minutes: the condition Connected.", "cluster")}
+	return h, r.Err
 }
 
 // often is how often to look. What is looked at is in memory.
@@ -61,6 +73,7 @@ func (h *Heartbeat) look(ctx context.Context) {
 	if err := h.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return
 	}
+	h.count(list.Items)
 	for i := range list.Items {
 		cb := &list.Items[i]
 		if cb.DeletionTimestamp != nil {
@@ -73,6 +86,29 @@ func (h *Heartbeat) look(ctx context.Context) {
 		}
 		if err := h.write(ctx, cb, w, copied); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).V(1).Info("A heartbeat is not written yet", "cluster", cb.Name, "reason", err.Error())
+		}
+	}
+}
+
+// count brings the metric in step with the conditions. A cluster whose konnector was never seen is not counted.
+func (h *Heartbeat) count(all []v1alpha1.ClusterBinding) {
+	before := h.counted
+	h.counted = map[string]bool{}
+	for _, cb := range all {
+		c := meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionConnected)
+		if cb.DeletionTimestamp != nil || c == nil || c.Status == metav1.ConditionUnknown {
+			continue
+		}
+		value := 0.0
+		if c.Status == metav1.ConditionTrue {
+			value = 1
+		}
+		h.connected.WithLabelValues(cb.Name).Set(value)
+		h.counted[cb.Name] = true
+	}
+	for cluster := range before {
+		if !h.counted[cluster] {
+			h.connected.DeleteLabelValues(cluster)
 		}
 	}
 }

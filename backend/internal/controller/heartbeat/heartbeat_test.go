@@ -5,8 +5,64 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
+
+// What the metric says of a cluster goes with its ClusterBinding: nobody could end the alert.
+func TestTheMetricSaysWhichKonnectorsAreThere(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	heard := map[string]time.Time{"there": now, "away": now}
+	var all []client.Object
+	for _, name := range []string{"there", "away", "new"} {
+		all = append(all, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}})
+	}
+	numbers := prometheus.NewRegistry()
+	h, err := New(numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Client = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(all...))
+	h.Heard, h.Copied, h.Now = func(cluster string) time.Time { return heard[cluster] }, func(string, bool) bool { return false }, func() time.Time { return now }
+	h.listening = now
+	looks := func(want map[string]float64) {
+		t.Helper()
+		h.look(t.Context()) // it writes the conditions,
+		h.look(t.Context()) // and reads them.
+		families, err := numbers.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, family := range families {
+			for _, m := range family.GetMetric() {
+				got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got) %s", diff)
+		}
+	}
+	looks(map[string]float64{"there": 1, "away": 1})
+	now = now.Add(Patience)
+	heard["there"] = now
+	looks(map[string]float64{"there": 1, "away": 0})
+	if err := h.Client.Delete(t.Context(), all[1]); err != nil {
+		t.Fatal(err)
+	}
+	looks(map[string]float64{"there": 1})
+}
 
 func TestAHeartbeatTellsWhatChangedAndNothingElse(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

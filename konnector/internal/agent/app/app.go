@@ -35,7 +35,7 @@ import (
 	"gitbind.dev/konnector/internal/agent/repository"
 )
 
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=gitbind-system,resources=leases,resourceNames=gitbind-konnector,verbs=get;update
 

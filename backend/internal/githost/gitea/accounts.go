@@ -55,6 +55,9 @@ func (h *Host) find(api *sdk.Client, name string) (bool, *sdk.Response, error) {
 	return false, nil, &githost.AccountTakenError{Name: name}
 }
 
+// newPassword has a character of each kind that a host may ask for (PASSWORD_COMPLEXITY of Gitea).
+func newPassword() string { return credential.New("") + "-aA1" }
+
 // makeAccounts makes the accounts of a cluster's agents. They see what they were given, own
 // nothing, and nobody knows their passwords.
 func (h *Host) makeAccounts(_ context.Context, api *sdk.Client, id string) (*sdk.Response, error) {
@@ -68,7 +71,7 @@ func (h *Host) makeAccounts(_ context.Context, api *sdk.Client, id string) (*sdk
 			// The host shows the agent's commits as this account's.
 			_, email := contract.ComponentIdentity(agent, id)
 			_, answer, err = api.AdminCreateUser(sdk.CreateUserOption{
-				Username: name, LoginName: name, Email: email, Password: credential.New(""), FullName: "gitbind's " + agent + " of " + id,
+				Username: name, LoginName: name, Email: email, Password: newPassword(), FullName: "gitbind's " + agent + " of " + id,
 				MustChangePassword: ptr.To(false), Visibility: ptr.To(sdk.VisibleTypePrivate),
 			})
 		}
@@ -172,7 +175,7 @@ func (h *Host) as(ctx context.Context, id, agent string, do func(*sdk.Client) (*
 	if err != nil {
 		return trouble(what, answer, err)
 	}
-	password := credential.New("")
+	password := newPassword()
 	if answer, err := admin.AdminEditUser(name, sdk.EditUserOption{LoginName: name, Password: password, MustChangePassword: ptr.To(false)}); err != nil {
 		return trouble(what, answer, err)
 	}

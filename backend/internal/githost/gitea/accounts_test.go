@@ -2,6 +2,7 @@ package gitea
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,6 +91,60 @@ func TestTokensHaveNotEndedWhileNobodySaysSo(t *testing.T) {
 				t.Error("all tokens are said to have ended")
 			}
 		})
+	}
+}
+
+// TestPasswordsAreAsComplexAsAHostAsks has one that wants a character of each kind, often enough to draw
+// passwords that have none by chance.
+func TestPasswordsAreAsComplexAsAHostAsks(t *testing.T) {
+	t.Parallel()
+	made := 0
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Password string }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case body.Password != "":
+			made++
+			for _, kind := range []string{"abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789", "-_+/="} {
+				if !strings.ContainsAny(body.Password, kind) {
+					w.WriteHeader(http.StatusBadRequest)
+					_, _ = w.Write([]byte(`{"message": "PasswordComplexity"}`))
+					return
+				}
+			}
+			if r.Method == http.MethodPost {
+				w.WriteHeader(http.StatusCreated)
+			}
+			_, _ = w.Write([]byte(`{}`))
+		case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/api/v1/users/"):
+			w.WriteHeader(http.StatusNotFound)
+		case strings.HasSuffix(r.URL.Query().Get("login_name"), "-new1"):
+			_, _ = w.Write([]byte(`[]`))
+		case r.URL.Path == "/api/v1/admin/users":
+			_, _ = w.Write([]byte(listed(r)))
+		default:
+			if r.Method == http.MethodPost {
+				w.WriteHeader(http.StatusCreated)
+			}
+			_, _ = w.Write([]byte(`{"sha1": "opens"}`))
+		}
+	})
+	h := New(Config{URL: url, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	api, err := h.admin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		if _, err := h.Issue(t.Context(), "k3x9d2abqw", konnector, "n"); err != nil {
+			t.Fatalf("a token: %v", err)
+		}
+		if _, err := h.makeAccounts(t.Context(), api, "new1"); err != nil {
+			t.Fatalf("accounts: %v", err)
+		}
+	}
+	if made != 150 {
+		t.Errorf("%d passwords were set, want 150", made)
 	}
 }
 

@@ -25,13 +25,13 @@ var does = map[restapi.Action]string{restapi.ActionCreate: "orders", restapi.Act
 // service, by field, and what the control plane would refuse or have wait.
 func comment(words, url string, files []restapi.ChangedFile) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s.** [All of it](%s)\n", literal(words), url)
+	fmt.Fprintf(&b, "**%s.** [All of it](%s)\n", said(words), url)
 	for _, f := range files {
 		if f.Problem != "" {
 			fmt.Fprintf(&b, "\n- %s would be refused: %s\n", code(f.Path), code(f.Problem))
 		}
 		if f.Unbinding != "" {
-			fmt.Fprintf(&b, "\n- %s: **%s**\n", code(f.Path), literal(f.Unbinding))
+			fmt.Fprintf(&b, "\n- %s: **%s**\n", code(f.Path), said(f.Unbinding))
 		}
 		if f.Untried != "" {
 			fmt.Fprintf(&b, "\n- %s is not tried on the control plane: %s\n", code(f.Path), code(f.Untried))
@@ -59,7 +59,7 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 		service := does[f.Action] + " " + name
 		switch {
 		case f.Held != "":
-			row("**"+does[f.Action]+"** "+name, "", "", literal(f.Held))
+			row("**"+does[f.Action]+"** "+name, "", "", said(f.Held))
 			continue
 		case f.Action == restapi.ActionDelete:
 			row("**"+does[f.Action]+"** "+name, "", "", "**its service and what is in it are deleted**")
@@ -98,7 +98,7 @@ func ended(text string) string {
 	return strings.TrimRight(lines, "\n") + "\n\n… and more\n"
 }
 
-// code shows a text as it is, "" for none. Nothing in it means anything to Markdown.
+// code shows the beginning of a text as it is, "" for none.
 func code(text string) string {
 	if text == "" {
 		return ""
@@ -106,8 +106,22 @@ func code(text string) string {
 	return "<code>" + literal(brief.Cut(text, maxCell)) + "</code>"
 }
 
-// literal writes all that could mean something to Markdown, HTML or the host, such as the
-// mention of a person, as a character reference; what cannot be seen is a space.
+// mentions begin what hosts make a mention or a reference of: of a person, an issue, a pull request.
+// They look for these in what is shown, where a character reference is the character again, but
+// not in code.
+const mentions = "@#!$%&~^"
+
+// said shows words of ours, in which others may be quoted: as code if something in them could mention
+// somebody.
+func said(words string) string {
+	if strings.ContainsAny(words, mentions) {
+		return "<code>" + literal(words) + "</code>"
+	}
+	return literal(words)
+}
+
+// literal writes all that could mean something to Markdown or HTML as a character reference; what
+// cannot be seen is a space.
 func literal(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -270,10 +270,10 @@ func (c *Checks) summarizeMerged(cluster string, before githost.Check, results [
 		check.URL = page
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s.** [Look at it](%s)\n", literal(check.Words), check.URL)
+	fmt.Fprintf(&b, "**%s.** [Look at it](%s)\n", said(check.Words), check.URL)
 	if len(results) > 1 {
 		for _, r := range bad[:min(len(bad), maxRows)] {
-			fmt.Fprintf(&b, "\n- %s %s", code(r.key.Namespace+"/"+r.key.Name), literal(brief.Cut(r.words, maxCell)))
+			fmt.Fprintf(&b, "\n- %s %s", code(r.key.Namespace+"/"+r.key.Name), code(r.words))
 		}
 		b.WriteString("\n")
 	}

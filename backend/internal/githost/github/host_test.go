@@ -339,6 +339,20 @@ func TestNobodyMergesWhatTheyPushedLast(t *testing.T) {
 	}
 }
 
+// TestWhereNoApprovalIsWantedNoneIsNeeded has a person merge what they pushed.
+func TestWhereNoApprovalIsWantedNoneIsNeeded(t *testing.T) {
+	t.Parallel()
+	g := fake.New(t)
+	cfg := onFake(g)
+	cfg.Approvals = 0
+	if err := New(cfg).Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if !g.Mergeable(id, g.Person, g.Person, "") {
+		t.Error("it cannot be merged")
+	}
+}
+
 func TestKeysAreReadEachTimeAndAreSaidToBeNone(t *testing.T) {
 	t.Parallel()
 	h, g, _ := later(t)

@@ -28,7 +28,8 @@ func (h *Host) rules() []sdk.RepositoryRuleset {
 		// Without a bypass: an actor that bypasses a ruleset bypasses all of its rules.
 		ruleset("gitbind main history", "main", sdk.RepositoryRulesetRules{NonFastForward: set, Deletion: set}),
 		ruleset("gitbind main", "main", sdk.RepositoryRulesetRules{PullRequest: &sdk.PullRequestRuleParameters{
-			RequiredApprovingReviewCount: h.cfg.Approvals, DismissStaleReviewsOnPush: true, RequireLastPushApproval: true,
+			RequiredApprovingReviewCount: h.cfg.Approvals, DismissStaleReviewsOnPush: true,
+			RequireLastPushApproval: h.cfg.Approvals > 0,
 		}}, h.konnector),
 		ruleset("gitbind status", "status", sdk.RepositoryRulesetRules{Creation: set, Update: &sdk.UpdateRuleParameters{}, Deletion: set}, h.backend),
 	}

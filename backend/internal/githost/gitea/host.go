@@ -242,9 +242,12 @@ func (h *Host) collaborators(_ context.Context, api *sdk.Client, id string) (*sd
 	return nil, nil
 }
 
-// protection has what the library's does not have.
+// protection has what the library's does not have. Hosts leave alone what they do not know: Forgejo has
+// no word for forced pushes to a protected branch.
 type protection struct {
 	sdk.CreateBranchProtectionOption
+	// ApplyToAdmins is Forgejo's word for BlockAdminMergeOverride.
+	ApplyToAdmins               bool     `json:"apply_to_admins"`
 	EnableForcePush             bool     `json:"enable_force_push"`
 	EnableForcePushAllowlist    bool     `json:"enable_force_push_allowlist"`
 	ForcePushAllowlistUsernames []string `json:"force_push_allowlist_usernames"`
@@ -252,18 +255,18 @@ type protection struct {
 
 // rules are those of the two branches of the contract. Pushes to main are the konnector's,
 // and everybody else's changes are pull requests. Status is the bridge's alone, which cuts
-// its history.
+// its history where the host lets it.
 func (h *Host) rules(id string) []protection {
 	konnector, bridge := []string{account(konnector, id)}, []string{account(bridge, id)}
 	return []protection{
 		{CreateBranchProtectionOption: sdk.CreateBranchProtectionOption{
 			RuleName: "main", EnablePush: true, EnablePushWhitelist: true, PushWhitelistUsernames: konnector,
 			RequiredApprovals: int64(h.cfg.Approvals), BlockOnRejectedReviews: true, DismissStaleApprovals: true, BlockAdminMergeOverride: true,
-		}},
+		}, ApplyToAdmins: true},
 		{CreateBranchProtectionOption: sdk.CreateBranchProtectionOption{
 			RuleName: "status", EnablePush: true, EnablePushWhitelist: true, PushWhitelistUsernames: bridge,
 			EnableMergeWhitelist: true, MergeWhitelistUsernames: bridge, BlockAdminMergeOverride: true,
-		}, EnableForcePush: true, EnableForcePushAllowlist: true, ForcePushAllowlistUsernames: bridge},
+		}, ApplyToAdmins: true, EnableForcePush: true, EnableForcePushAllowlist: true, ForcePushAllowlistUsernames: bridge},
 	}
 }
 

@@ -227,6 +227,38 @@ func TestReadyIsWhereNothingIsHidden(t *testing.T) {
 	}
 }
 
+// TestAdministratorsAreUnderTheRules has a host without rules. Gitea and Forgejo have words of their own
+// for that, and leave the other's alone.
+func TestAdministratorsAreUnderTheRules(t *testing.T) {
+	t.Parallel()
+	rules := map[string]map[string]any{}
+	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		var rule map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&rule)
+		rules[fmt.Sprint(rule["rule_name"])] = rule
+		w.WriteHeader(http.StatusCreated)
+	})
+	host := New(Config{URL: base, Organization: "gitbind", Token: func() (string, error) { return "secret", nil }})
+	api, err := host.admin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := host.protections(t.Context(), api, "k3x9d2abqw"); err != nil {
+		t.Fatal(err)
+	}
+	for _, branch := range []string{"main", "status"} {
+		for _, word := range []string{"block_admin_merge_override", "apply_to_admins"} {
+			if rules[branch][word] != true {
+				t.Errorf("%s of the rule for %s is %v", word, branch, rules[branch][word])
+			}
+		}
+	}
+}
+
 func serve(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)

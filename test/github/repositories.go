@@ -34,10 +34,13 @@ type Ruleset struct {
 	Conditions struct {
 		RefName struct{ Include, Exclude []string } `json:"ref_name"`
 	} `json:"conditions"`
-	Rules []struct {
-		Type       string         `json:"type"`
-		Parameters map[string]any `json:"parameters,omitempty"`
-	} `json:"rules"`
+	Rules []Rule `json:"rules"`
+}
+
+// Rule is one of a ruleset.
+type Rule struct {
+	Type       string         `json:"type"`
+	Parameters map[string]any `json:"parameters,omitempty"`
 }
 
 // hook is a webhook of a repository.
@@ -219,6 +222,36 @@ func deleteRuleset(c call) (int, any) {
 	return http.StatusNoContent, nil
 }
 
+// AddRule has a person add a rule to a ruleset of a repository. One that is not there is made, of the
+// default branch, and without a bypass.
+func (g *GitHub) AddRule(repository, ruleset, rule string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	repo := g.repositories[repository]
+	i := slices.IndexFunc(repo.rulesets, func(r *Ruleset) bool { return r.Name == ruleset })
+	if i < 0 {
+		i = len(repo.rulesets)
+		added := &Ruleset{ID: g.next(), Name: ruleset, Target: "branch", Enforcement: "active"}
+		added.Conditions.RefName.Include = []string{"~DEFAULT_BRANCH"}
+		repo.rulesets = append(repo.rulesets, added)
+	}
+	repo.rulesets[i].Rules = append(repo.rulesets[i].Rules, Rule{Type: rule})
+}
+
+// Rules are the types of the rules of a ruleset of a repository.
+func (g *GitHub) Rules(repository, ruleset string) (types []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, set := range g.repositories[repository].rulesets {
+		if set.Name == ruleset {
+			for _, rule := range set.Rules {
+				types = append(types, rule.Type)
+			}
+		}
+	}
+	return types
+}
+
 // shown is a hook as the API has it: without its secret.
 func (h *hook) shown() *hook {
 	out := *h
@@ -299,8 +332,8 @@ func forbids(rules []string, from, to string) (refused, forward bool) {
 	for _, rule := range rules {
 		switch {
 		case rule == "creation" && from == zero, rule == "deletion" && to == zero, rule == "update" && from != zero && to != zero,
-			rule == "pull_request" && to != zero:
-			refused = true
+			rule == "pull_request" && to != zero, rule == "required_status_checks" && to != zero:
+			refused = true // of a commit that was just made no check is there
 		case rule == "non_fast_forward":
 			forward = true
 		}

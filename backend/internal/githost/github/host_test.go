@@ -353,6 +353,49 @@ func TestWhereNoApprovalIsWantedNoneIsNeeded(t *testing.T) {
 	}
 }
 
+// TestKonnectorsPushPastWhatIsAddedToOurRuleset has a person require a check: first there, where it stays,
+// then in a ruleset beside it. Rulesets add up.
+func TestKonnectorsPushPastWhatIsAddedToOurRuleset(t *testing.T) {
+	t.Parallel()
+	h, g, pass := later(t)
+	if err := h.Create(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	push := func() (string, bool) {
+		t.Helper()
+		pass(lookEvery)
+		if err := h.Create(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		c, err := h.Issue(t.Context(), id, "konnector", "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		url := strings.Replace(h.URL(id), "http://", "http://"+c.Username+":"+c.Password+"@", 1)
+		for _, args := range [][]string{
+			{"init", "-q"}, {"fetch", "-q", url, "main"}, {"reset", "-q", "--hard", "FETCH_HEAD"}, {"commit", "-q", "--allow-empty", "-m", "More"},
+		} {
+			if out, err := testhost.Command(dir, args...).CombinedOutput(); err != nil {
+				t.Fatalf("git %s: %v: %s", args[0], err, out)
+			}
+		}
+		out, err := testhost.Command(dir, "push", "-q", url, "HEAD:refs/heads/main").CombinedOutput()
+		return string(out), err == nil
+	}
+	g.AddRule(id, "gitbind main", "required_status_checks")
+	if out, ok := push(); !ok {
+		t.Errorf("it is refused: %s", out)
+	}
+	if rules := g.Rules(id, "gitbind main"); !slices.Equal(rules, []string{"pull_request", "required_status_checks"}) {
+		t.Errorf("the ruleset has %q", rules)
+	}
+	g.AddRule(id, "company", "required_status_checks")
+	if out, ok := push(); ok || !strings.Contains(out, "GH013") {
+		t.Errorf("beside another ruleset it is taken: %s", out)
+	}
+}
+
 func TestKeysAreReadEachTimeAndAreSaidToBeNone(t *testing.T) {
 	t.Parallel()
 	h, g, _ := later(t)

@@ -65,21 +65,20 @@ type limited struct {
 	withheld func()
 
 	mu sync.Mutex
-	// untilOthers is when the host is to be asked again, and untilCredentials that for requests
-	// ForCredentials.
-	untilOthers, untilCredentials time.Time
+	// credentials is for requests ForCredentials.
+	others, credentials pause
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != l.scheme || r.URL.Host != l.name {
 		return nil, fmt.Errorf("%s://%s is not the Git host %s://%s: it gets no credential", r.URL.Scheme, r.URL.Host, l.scheme, l.name)
 	}
-	limited := &l.untilOthers
+	p := &l.others
 	if r.Context().Value(forCredentials{}) != nil {
-		limited = &l.untilCredentials
+		p = &l.credentials
 	}
 	l.mu.Lock()
-	until := *limited
+	until := p.until
 	l.mu.Unlock()
 	if l.now().Before(until) {
 		l.withheld()
@@ -89,13 +88,17 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if until, ok := limit(answer, l.now()); ok {
+	now := l.now()
+	until, refused := limit(answer, now)
+	if refused {
 		answer.Body.Close()
-		l.mu.Lock()
-		*limited = until
-		l.mu.Unlock()
-		return nil, &githost.RateLimitError{Until: until}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if refused {
+		return nil, &githost.RateLimitError{Until: p.refused(r, until, now)}
+	}
+	p.taken(r)
 	answer.Body = &bounded{answer.Body, githost.MaxAnswer}
 	return answer, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,6 +132,92 @@ func TestAHostThatWantsToBeLeftAloneIs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestALimitWhoseEndIsNotSaidIsWaitedForLongerEachTime has a host like GitHub, which refuses what is written
+// after too much of that, and answers what is read.
+func TestALimitWhoseEndIsNotSaidIsWaitedForLongerEachTime(t *testing.T) {
+	t.Parallel()
+	limits, header := map[string]bool{}, ""
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if limits[r.Method] {
+			w.Header().Set("Retry-After", header)
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, "You have exceeded a secondary rate limit")
+		}
+	}))
+	t.Cleanup(host.Close)
+	c, clock := New(host.URL, "backend", nil), time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	c.Transport.(*limited).now = func() time.Time { return clock }
+	const read, written = http.MethodGet, http.MethodPost
+	both := map[string]bool{read: true, written: true}
+	for i, step := range []struct {
+		limits map[string]bool
+		method string
+		header string
+		wait   time.Duration
+	}{
+		{map[string]bool{written: true}, written, "", time.Minute},
+		{map[string]bool{written: true}, read, "", 0},
+		{map[string]bool{written: true}, written, "", 2 * time.Minute},
+		{map[string]bool{written: true}, written, "90", 90 * time.Second},
+		{map[string]bool{written: true}, written, "", 4 * time.Minute},
+		{map[string]bool{written: true}, written, "", 8 * time.Minute},
+		{map[string]bool{written: true}, written, "", 16 * time.Minute},
+		{map[string]bool{written: true}, written, "", 32 * time.Minute},
+		{map[string]bool{written: true}, written, "", maxLimit},
+		{map[string]bool{written: true}, written, "", maxLimit},
+		{nil, written, "", 0},
+		{both, read, "", time.Minute},
+		{both, read, "", 2 * time.Minute},
+		{nil, read, "", 0},
+		{both, read, "", time.Minute},
+	} {
+		limits, header = step.limits, step.header
+		r, err := http.NewRequestWithContext(t.Context(), step.method, host.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := c.Do(r)
+		if err == nil {
+			answer.Body.Close()
+		}
+		var limit *githost.RateLimitError
+		wait := time.Duration(0)
+		if errors.As(err, &limit) {
+			wait = limit.Until.Sub(clock)
+		}
+		if wait != step.wait {
+			t.Errorf("%d: it waits %s, want %s: %v", i, wait, step.wait, err)
+		}
+		clock = clock.Add(wait)
+	}
+}
+
+// TestRequestsThatAreRefusedAtOnceAreOneLimit has a host refuse several that are under way.
+func TestRequestsThatAreRefusedAtOnceAreOneLimit(t *testing.T) {
+	t.Parallel()
+	const n = 5
+	var arrived sync.WaitGroup
+	arrived.Add(n)
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		arrived.Done()
+		arrived.Wait()
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(host.Close)
+	c, now := New(host.URL, "backend", nil), time.Now()
+	c.Transport.(*limited).now = func() time.Time { return now }
+	var asked sync.WaitGroup
+	for range n {
+		asked.Go(func() {
+			_, _, err := get(t, c, host.URL)
+			if limit := (*githost.RateLimitError)(nil); !errors.As(err, &limit) || !limit.Until.Equal(now.Add(unsaid)) {
+				t.Errorf("%v, want to wait for %s", err, unsaid)
+			}
+		})
+	}
+	asked.Wait()
 }
 
 // TestCredentialsWaitForNoLimitOfWhatElseIsAsked has a host that refuses what is asked below a path.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand"
 	"net"
 	"net/http"
 	"os"
@@ -376,40 +375,6 @@ func TestAPushThatWouldTakeLongToCompareIsRefusedAtOnce_NoRace(t *testing.T) {
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s: %s", c.name, took)
 		}
-	}
-}
-
-func TestOneTenantsSlowFetchesKeepNobodyElseOut(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	big := s.clone(t, access.Owner)
-	noise := make([]byte, 12<<20)
-	rand.New(rand.NewSource(1)).Read(noise)
-	big.commit("big", map[string]string{"big": string(noise)})
-	big.pushed("HEAD:main")
-	want := pkts("want "+s.head(t, mainRef)+" ofs-delta\n") + "0009done\n"
-	// As many as the host serves at all; each asks, and takes nothing.
-	for range maxUploads {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fmt.Fprintf(conn, "POST /git/%s.git/git-upload-pack HTTP/1.1\r\nHost: x\r\nAuthorization: Basic b3duZXI6b3duZXItazN4OWQyYWJxdw==\r\nContent-Type: application/x-git-upload-pack-request\r\nContent-Length: %d\r\n\r\n%s", cluster, len(want), want)
-	}
-	deadline := time.Now().Add(time.Minute)
-	for s.uploads.inWork() < s.uploads.perCluster {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d fetches under way", s.uploads.inWork())
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	start := time.Now()
-	if out, err := stockGit(t, "", nil, "clone", "-q", s.remote(access.Owner, other), t.TempDir()); err != nil {
-		t.Errorf("another tenant's clone: %v\n%s", err, out)
-	}
-	if took := time.Since(start); took > maxWait/2 {
-		t.Errorf("another tenant's clone took %s", took)
 	}
 }
 

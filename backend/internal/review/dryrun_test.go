@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,6 +70,15 @@ func (y *trying) asked() *v1alpha1.DryRun {
 		y.Fatal(err)
 	}
 	return d
+}
+
+// running are checks on a host, until the test ends.
+func (y *trying) running(host githost.Checks) *Checks {
+	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(y.Context()) })
+	y.Cleanup(running.Wait)
+	return c
 }
 
 // answer answers as the bridge.
@@ -312,52 +323,39 @@ func (f *flaky) Create(ctx context.Context, o client.Object, opts ...client.Crea
 
 // A moment in which the control plane does not answer does not leave a check without its word.
 func TestACheckAsksAgainAfterTheControlPlaneWasAway(t *testing.T) {
-	y := newTrying(t)
-	y.becomes("orders", "", "nano")
-	y.DryRuns = &flaky{Writer: y.control}
-	c := NewChecks(y.Service, &shown{}, func(string, restapi.RefEvent) {})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { c.Run(ctx); close(done) }()
-	t.Cleanup(func() { cancel(); <-done })
-	c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + y.change.Branch})
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	synctest.Test(t, func(t *testing.T) {
+		y := newTrying(t)
+		y.becomes("orders", "", "nano")
+		y.DryRuns = &flaky{Writer: y.control}
+		c := y.running(&shown{})
+		c.Moved(cluster, restapi.RefEvent{Ref: "refs/heads/" + y.change.Branch})
+		time.Sleep(lookFirst)
+		synctest.Wait()
 		var all v1alpha1.DryRunList
-		if err := y.control.List(ctx, &all); err != nil {
-			t.Fatal(err)
+		if err := y.control.List(t.Context(), &all); err != nil || len(all.Items) == 0 {
+			t.Errorf("after %s it is not asked: %v", lookFirst, err)
 		}
-		if len(all.Items) > 0 {
-			return
-		}
-	}
-	t.Error("it is never asked")
+	})
 }
 
 // A backend that is started again hears of the answer to what it asked before.
 func TestAnAnswerCountsAfterARestart(t *testing.T) {
-	y := newTrying(t)
-	orders := y.becomes("orders", "", "nano")
-	before := NewChecks(y.Service, &shown{}, func(string, restapi.RefEvent) {})
-	if err := before.check(t.Context(), cluster, aPass(true)); err != nil {
-		t.Fatal(err)
-	}
-	host := &shown{}
-	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { c.Run(ctx); close(done) }()
-	t.Cleanup(func() { cancel(); <-done })
-	y.answer(v1alpha1.TriedClaim{Path: orders, Refused: "no"})
-	c.Tried(cluster)
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		host.mu.Lock()
-		n := len(host.all)
-		host.mu.Unlock()
-		if n > 0 {
-			return
+	synctest.Test(t, func(t *testing.T) {
+		y := newTrying(t)
+		orders := y.becomes("orders", "", "nano")
+		before := y.running(&shown{})
+		if err := before.check(t.Context(), cluster, aPass(true)); err != nil {
+			t.Fatal(err)
 		}
-	}
-	t.Error("the check stays as it was before the answer: green")
+		host := &shown{}
+		c := y.running(host)
+		y.answer(v1alpha1.TriedClaim{Path: orders, Refused: "no"})
+		c.Tried(cluster)
+		synctest.Wait()
+		if len(host.all) != 1 || host.all[0].OK {
+			t.Errorf("the check stays as it was before the answer: %+v", host.all)
+		}
+	})
 }
 
 // What may pass is asked for again, less and less often, and in the end is not known.

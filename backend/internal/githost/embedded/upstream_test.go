@@ -29,7 +29,7 @@ type upstream struct {
 	nowhere string
 	// asked is how often it was asked for changes, and pages how many requests each time takes.
 	asked, pages atomic.Int32
-	// ahead is how far the clock of the copies is.
+	// ahead is how far the clock of the copies is, which else stands still.
 	ahead atomic.Int64
 }
 
@@ -56,7 +56,8 @@ func copyOf(t *testing.T) (*upstream, *Host, *moves) {
 	t.Helper()
 	from, told := &upstream{served: serve(t)}, &moves{}
 	host := newHost(t, Config{Dir: t.TempDir(), Authenticator: passwords{}, Moved: told.add, Upstream: from})
-	host.now = func() time.Time { return time.Now().Add(time.Duration(from.ahead.Load())) }
+	began := time.Now()
+	host.now = func() time.Time { return began.Add(time.Duration(from.ahead.Load())) }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- host.Run(ctx) }()

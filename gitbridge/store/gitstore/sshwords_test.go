@@ -6,12 +6,10 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"gitbind.dev/gitbridge/store"
-	"gitbind.dev/gitbridge/store/gitstore"
 	"gitbind.dev/test/githost"
 )
 
@@ -85,7 +83,7 @@ func (h *sshHost) login(c net.Conn, key func()) {
 func TestOverSSHAHostThatHangsUpDuringTheLoginHasRefusedNoKey(t *testing.T) {
 	t.Parallel()
 	h := newSSHHost(t)
-	b := h.open(gitstore.Options{Stall: 5 * time.Second}).Branch("main")
+	b := h.Branch("main")
 	h.ssh.SetAccepted(func(c net.Conn) bool { h.login(c, func() { _ = c.Close() }); return true })
 	if _, err := b.Fetch(t.Context()); err == nil || errors.Is(err, store.ErrUnauthorized) {
 		t.Errorf("got %v", err)

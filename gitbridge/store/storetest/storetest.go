@@ -192,7 +192,7 @@ func (s *suite) batch(b store.Branch, edits ...store.Edit) []error {
 		all.Go(func() { _, *err = b.Update(ctx, e) })
 		select {
 		case <-ctx.queued:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			s.Error("an edit does not wait for its answer")
 		}
 	}

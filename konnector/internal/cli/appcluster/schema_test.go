@@ -30,7 +30,7 @@ func TestASchemaIsWaitedForThatIsNotPublishedYet(t *testing.T) {
 		{"at once", 0, deployment, nil},
 		{"later", publishedWithin / 2, deployment, nil},
 		{"too late", 2 * publishedWithin, deployment, errNotPublished},
-		{"of another kind", 0, deployment.GroupVersion().WithKind("Deploy"), errNotPublished},
+		{"of another kind", 0, schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1alpha1", Kind: "Ingress"}, errNotPublished},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -20,10 +20,10 @@ import (
 // attribution policy has dropped it before.
 const probeAnnotation = "gitbind.dev/-"
 
-// policyWithin is how long an API server takes to learn of a new kind and a new
-// policy at most: it looks every five seconds, and until then refuses
-// requests that create an object of the kind.
-const policyWithin = 30 * time.Second
+// policyWithin is how long an API server may take to learn of a new kind and a new
+// policy. It looks every five seconds, which takes longer where it is busy, and until
+// then refuses requests that create an object of the kind.
+const policyWithin = 2 * time.Minute
 
 // waitForPolicy waits until changes are attributed to their users, so that what
 // the person applies next is neither refused nor anonymous.

@@ -40,6 +40,20 @@ func (w *world) patchBinding(patch string) {
 	w.must(w.client.Patch(w.Context(), &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: w.binding}}, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
+// offers publishes the export with another name for people, and waits until the binding has
+// it: by then the konnector has looked at the binding as it was before.
+func (w *world) offers(name string, change func(*apiextensionsv1.CustomResourceDefinition)) {
+	w.Helper()
+	w.offer = &v1alpha1.Offer{DisplayName: name}
+	w.publish(change)
+	w.eventually("the binding offers "+name, func() error {
+		if b := w.getBinding(); b == nil || b.Status.Offer == nil || b.Status.Offer.DisplayName != name {
+			return fmt.Errorf("it is %+v", b)
+		}
+		return nil
+	})
+}
+
 func (w *world) setPolicy(p v1alpha1.DeletionPolicy) {
 	w.Helper()
 	w.patchBinding(fmt.Sprintf(`{"spec":{"deletionPolicy":%q}}`, p))

@@ -256,7 +256,13 @@ func (w *world) observe() {
 // log is the history of main's claims as git shows it, newest first.
 func (w *world) log(format string) []string {
 	w.Helper()
-	return strings.Split(w.host.run("-C", w.host.dir, "log", "--format="+format, "main", "--", ":(glob)bindings/*/claims/**"), "\n")
+	return strings.Split(w.host.run("-C", w.host.dir, "log", "--format="+format, "main", "--", ":(glob)bindings/*/claims/**", notBeside), "\n")
+}
+
+// changedSince reports whether main has got anything since a commit.
+func (w *world) changedSince(commit string) bool {
+	w.Helper()
+	return w.git("log", "--format=%h", commit+"..main", "--", ".", notBeside) != ""
 }
 
 // files counts the claim files on main, of all bindings.

@@ -260,7 +260,7 @@ func TestD1_ChangedAndRemoved(t *testing.T) {
 				}
 				return nil
 			})
-			w.never("something is done", func() bool { return w.get("orders").GetDeletionTimestamp() != nil })
+			w.live("orders")
 			w.decideOn("orders", "ChangedAndRemoved", choice)
 			check(w)
 		})

@@ -46,7 +46,17 @@ func TestGitHostDownAndUp(t *testing.T) {
 		return nil
 	})
 	w.writes.takeAll()
-	w.never("writes while it is down", func() bool { return len(w.writes.take(w.group)) > 0 })
+	// Who follows main, who follows status and who pushes try again.
+	asked := w.host.Requests.Load()
+	w.eventually("the host is asked again", func() error {
+		if n := w.host.Requests.Load() - asked; n < 6 {
+			return errorf("%d times", n)
+		}
+		return nil
+	})
+	if got := w.writes.take(w.group); len(got) > 0 {
+		t.Errorf("it wrote while it is down: %v", got)
+	}
 	w.host.setDown(false)
 	w.committed("orders")
 	w.connectionIs("Connected")

@@ -32,7 +32,7 @@ func TestD6_ForcePushed(t *testing.T) {
 		w.objectIs("c1", plan("small"))
 		w.setSpec("c0", "medium", "plan")
 		w.conditionIs("c0", "Committed", "Held")
-		w.stay(names...)
+		w.live(names...)
 		w.stop()
 		w.start()
 		w.connectionIs("HistoryReplaced")
@@ -53,14 +53,18 @@ func TestD6_ForcePushed(t *testing.T) {
 		w, names, last := forced(t)
 		// The word for another commit is none for this one.
 		w.approve(v1alpha1.ApproveMainAnnotation, last)
-		w.never("it is taken", func() bool { return w.getConnection().Status.AcceptedCommit == w.head("main") })
+		w.answer("c0", contract.Status{Result: contract.Denied})
+		w.refusedFiles(1)
+		if got := w.getConnection().Status.AcceptedCommit; got != last {
+			t.Errorf("it is taken: %s is accepted", got)
+		}
 		w.approveMain()
 		w.connectionIs("Connected")
 		// What main has counts, what it lacks is a person's to decide, one by one.
 		w.objectIs("c1", plan("big"))
 		w.keptOn("c1", "plan: small")
 		w.held("FileMissing", "c2", "c3")
-		w.stay(names...)
+		w.live(names...)
 		w.fileIs("c0", plan("medium"))
 		w.resolve("c2", "keep")
 		w.inStep("c0", "c2")
@@ -70,9 +74,15 @@ func TestD6_ForcePushed(t *testing.T) {
 		w.committed("c1")
 		w.removeFiles("c1")
 		w.goes("c1")
-		w.stay("c0", "c2")
+		w.live("c0", "c2")
 		w.noRemovalsHeld()
 	})
+}
+
+// refusedFiles waits until the Connection lists so many files that the control plane refuses.
+func (w *world) refusedFiles(n int) {
+	w.Helper()
+	w.eventually("refused files", func() error { return cmpError(n, int(w.getConnection().Status.RefusedFiles)) })
 }
 
 func TestD6_Emptied(t *testing.T) {
@@ -83,7 +93,7 @@ func TestD6_Emptied(t *testing.T) {
 		w.removeFiles(names...)
 		w.held("ManyRemovals", names...)
 		w.removalsHeld("the files of 5 claims are gone")
-		w.stay(names...)
+		w.live(names...)
 		w.stop()
 		w.start()
 		w.removalsHeld("the files of 5 claims are gone")
@@ -111,7 +121,7 @@ func TestD6_Emptied(t *testing.T) {
 		again := w.claims(5)
 		w.removeFiles(again...)
 		w.held("ManyRemovals", again...)
-		w.stay(again...)
+		w.live(again...)
 	})
 	t.Run("and decided one by one", func(t *testing.T) {
 		t.Parallel()
@@ -149,7 +159,7 @@ func TestD6_ReplacedByAnotherRepository(t *testing.T) {
 	if w.get("stranger") != nil {
 		t.Error("what a stranger wants was made")
 	}
-	w.stay(names...)
+	w.live(names...)
 	// A delete goes nowhere, and the status of the stranger lets nothing go.
 	w.deleteObject("c0")
 	w.never("it goes", func() bool { return w.get("c0") == nil })
@@ -164,6 +174,7 @@ func TestD6_ReplacedByAnotherRepository(t *testing.T) {
 	// The approval was for the status, too. That it never heard of a service does
 	// not mean that there is none; that it says so of this object does.
 	w.observed("e2", 2)
+	w.applied("stranger")
 	w.never("it goes", func() bool { return w.get("c0") == nil })
 	w.answer("c0", contract.Status{Result: contract.Gone, UID: string(w.get("c0").GetUID())})
 	w.objectGone("c0")
@@ -228,7 +239,7 @@ func TestD21_GitHostRestoredFromAnOlderBackup(t *testing.T) {
 		w.inStep("c2")
 		w.observed("e1", 21)
 		w.goes("c1")
-		w.stay("c0", "new", "c2")
+		w.live("c0", "new", "c2")
 	})
 }
 
@@ -260,6 +271,8 @@ func TestD21_StatusBranchAloneIsAnother(t *testing.T) {
 	w.fileGone("c0")
 	w.answer("c0", contract.Status{Result: contract.Gone, UID: uid("c0")})
 	w.observed("e2", 101)
+	w.answer("c1", contract.Status{Result: contract.Denied})
+	w.refusedFiles(1)
 	w.never("it is let go of", func() bool { return w.get("c0") == nil })
 	// Nor after a restart, and the API stays as it is.
 	w.stop()

@@ -38,7 +38,7 @@ func TestH9_WhatDoesNotTravelStaysWhereItsAuthorWroteIt(t *testing.T) {
 		w.annotate(u, "policies.kyverno.io/x", "2")
 		w.annotate(u, "reflector.v1.k8s.emberstack.com/reflects", "x")
 	})
-	w.never("it is committed", func() bool { return w.main().Head() != head })
+	w.never("it is committed", func() bool { return w.changedSince(string(head)) })
 
 	// In Git, too, it stays with its author: it neither reaches the object, nor takes
 	// away what is there, nor goes with the next commit.
@@ -59,7 +59,7 @@ func TestH9_WhatDoesNotTravelStaysWhereItsAuthorWroteIt(t *testing.T) {
 	w.stop()
 	w.start()
 	w.committed("orders")
-	w.never("it is committed again", func() bool { return w.main().Head() != head })
+	w.never("it is committed again", func() bool { return w.changedSince(string(head)) })
 }
 
 // H9: what a template lists travels, once it does, and stays when it does not any more.
@@ -101,7 +101,7 @@ func TestH9_WhatTheExportListsTravels(t *testing.T) {
 		return nil
 	})
 	w.edit("orders", func(u *unstructured.Unstructured) { w.annotate(u, "example.com/owner", "c") })
-	w.never("it is committed", func() bool { return w.main().Head() != head })
+	w.never("it is committed", func() bool { return w.changedSince(string(head)) })
 	if got := w.get("orders").GetAnnotations()["example.com/owner"]; got != "c" {
 		t.Errorf("the object has %q", got)
 	}
@@ -179,7 +179,7 @@ func TestH9_WhatIsInGitFromBeforeCausesNoCommit(t *testing.T) {
 	w.must(w.client.Update(t.Context(), u))
 	w.start()
 	w.committed("orders")
-	w.never("it is committed", func() bool { return w.main().Head() != head })
+	w.never("it is committed", func() bool { return w.changedSince(string(head)) })
 	w.setSpec("orders", "big", "plan")
 	w.fileIs("orders", plan("big"))
 	if !strings.Contains(w.text("orders"), `policies.kyverno.io/x: "1"`) {

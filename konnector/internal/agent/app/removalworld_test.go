@@ -47,15 +47,21 @@ func (w *world) inStep(names ...string) {
 	}
 }
 
-// stay checks that objects live, now and for a moment more.
+// live checks that objects live.
+func (w *world) live(names ...string) {
+	w.Helper()
+	for _, name := range names {
+		if u := w.get(name); u == nil || u.GetDeletionTimestamp() != nil {
+			w.Errorf("%s goes, or is gone", name)
+		}
+	}
+}
+
+// stay is live, once the konnector has looked.
 func (w *world) stay(names ...string) {
 	w.Helper()
-	w.never("something goes", func() bool {
-		return slices.ContainsFunc(names, func(name string) bool {
-			u := w.get(name)
-			return u == nil || u.GetDeletionTimestamp() != nil
-		})
-	})
+	w.looks()
+	w.live(names...)
 }
 
 // held waits until all are held for a reason, and returns one message.

@@ -100,16 +100,19 @@ func TestARequestAndItsBindingGoTogether(t *testing.T) {
 		w.asks("{template: postgresql-small}")
 		w.bindingIsAnother(before)
 		w.bindingIs("Bound")
-		w.stay("orders")
 		w.setSpec("orders", "big", "plan")
 		w.fileIs("orders", plan("big"))
+		w.live("orders")
 	})
 	t.Run("a main that was replaced unbinds nothing", func(*testing.T) {
 		head := w.head("main")
 		without := w.git("commit-tree", "-m", "Empty", w.git("mktree", "--missing"))
 		w.force("main", without)
 		w.connectionIs("HistoryReplaced")
-		w.never("it is unbound", func() bool { b := w.getBinding(); return b == nil || b.DeletionTimestamp != nil })
+		w.offers("PostgreSQL", nil)
+		if b := w.getBinding(); b == nil || b.DeletionTimestamp != nil {
+			t.Errorf("it is unbound: %+v", b)
+		}
 		w.force("main", head)
 		w.connectionIs("Connected")
 	})
@@ -117,7 +120,19 @@ func TestARequestAndItsBindingGoTogether(t *testing.T) {
 	w.goes("orders")
 	w.asks("")
 	w.takenBack()
-	w.never("the binding comes back", func() bool { return w.getBinding() != nil })
+	// Another one is made.
+	other := *w
+	other.binding = "others." + w.group
+	other.asks("{}")
+	w.eventually("another binding", func() error {
+		if other.getBinding() == nil {
+			return errorf("there is none")
+		}
+		return nil
+	})
+	if b := w.getBinding(); b != nil {
+		t.Errorf("the binding came back: %+v", b)
+	}
 }
 
 func (w *world) bindingIsAnother(than types.UID) {

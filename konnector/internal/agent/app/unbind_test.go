@@ -93,7 +93,7 @@ func TestB12_OrphanLeavesTheServices(t *testing.T) {
 	w.requestIs("", contract.Orphan)
 	// Nothing goes before the control plane knows.
 	w.bindingSays("Ready", "WaitingForControlPlane")
-	w.stay(names...)
+	w.live(names...)
 	edited := names[0]
 	w.edit(edited, func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "true") })
 	w.setSpec(edited, "big", "plan")
@@ -102,7 +102,7 @@ func TestB12_OrphanLeavesTheServices(t *testing.T) {
 	if m := w.bindingSays("Ready", "ClaimsNotOnMain"); !strings.Contains(m, w.namespace+"/"+edited+".") {
 		t.Errorf("it says %q", m)
 	}
-	w.stay(names...)
+	w.live(names...)
 	w.edit(edited, func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "") })
 	w.takenBack()
 	w.noRequest()
@@ -161,7 +161,7 @@ done`)
 	w.objectIs(names[1], plan("medium"))
 	w.apply("late", spec("small"))
 	w.committed("late")
-	w.stay(names...)
+	w.live(names...)
 	w.requestIs("", contract.Orphan)
 	w.host.judge("exit 0")
 	w.takenBack()
@@ -216,7 +216,7 @@ func TestABindingOutlivesItsConnectionOnlyWithClaims(t *testing.T) {
 			return nil
 		})
 	}
-	w.stay("orders")
+	w.live("orders")
 	w.setPolicy(v1alpha1.DeletionOrphan)
 	w.takenBack()
 	if w.request() == nil || w.files() != 1 {

@@ -96,23 +96,31 @@ func TestWhatIsThereMakesNoCommit(t *testing.T) {
 }
 
 func TestAnswersThatTravelTogetherAreSeenTogether(t *testing.T) {
-	f := start(t)
-	one := f.branch.Advance("one", []string{"a", "b", "c"})
-	release := make(chan struct{})
-	var once sync.Once
-	f.remote.SetFault(func(c memstore.Call) error {
-		if c.Op == memstore.Push && !c.After {
-			once.Do(func() { <-release })
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		one := f.branch.Advance("one", []string{"a", "b", "c"})
+		release := make(chan struct{})
+		f.remote.SetFault(func(c memstore.Call) error {
+			if c.Op == memstore.Push && !c.After {
+				<-release
+			}
+			return nil
+		})
+		before := len(f.remote.History("status"))
+		var wg sync.WaitGroup
+		wg.Go(func() { f.write(answer("a", one)) })
+		synctest.Wait() // It is on its way, and the others wait for it.
+		wg.Go(func() { f.write(answer("b", one)) })
+		wg.Go(func() { f.write(answer("c", one)) })
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		f.wantObserved("one")
+		if got := len(f.remote.History("status")) - before; got != 2 {
+			t.Errorf("%d commits", got)
 		}
-		return nil
 	})
-	var wg sync.WaitGroup
-	for _, p := range []string{"a", "b", "c"} {
-		wg.Go(func() { f.write(answer(p, one)) })
-	}
-	time.AfterFunc(50*time.Millisecond, func() { close(release) })
-	wg.Wait()
-	f.wantObserved("one")
 }
 
 func TestAnAnswerThatDidNotArriveIsNotObserved(t *testing.T) {

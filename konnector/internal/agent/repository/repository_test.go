@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -560,25 +562,34 @@ func TestL5_NothingIsPushedWhileAnotherCopyIsLiveOrRemovedWhileItMayBe(t *testin
 }
 
 func TestWithoutCredentialNothingIsAsked(t *testing.T) {
-	remote := memstore.New()
-	w := newWorld(t, "", remote)
-	w.run()
-	w.until("contact", func() bool { return w.repo.Health().Contacted })
-	w.repo.Suspend()
-	if _, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(*store.Tree) error { return nil }}); !errors.Is(err, ErrSuspended) {
-		t.Errorf("got %v", err)
-	}
-	if err := w.repo.MayRemove(); !errors.Is(err, ErrSuspended) {
-		t.Errorf("a removal: %v", err)
-	}
-	head := w.put(w.person, "a", "1")
-	w.repo.Wake()
-	time.Sleep(50 * time.Millisecond)
-	if w.view().Main.Head() == head {
-		t.Error("it was asked")
-	}
-	w.repo.Resume()
-	w.until("it goes on", func() bool { return w.view().Main.Head() == head })
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		remote := memstore.New()
+		w := newWorld(t, "", remote)
+		w.run()
+		w.until("contact", func() bool { return w.repo.Health().Contacted })
+		w.repo.Suspend()
+		synctest.Wait()
+		head := w.put(w.person, "a", "1")
+		var asked atomic.Int64
+		remote.SetFault(func(memstore.Call) error {
+			asked.Add(1)
+			return nil
+		})
+		if _, err := w.repo.Update(t.Context(), store.Edit{Subject: "s", Apply: func(*store.Tree) error { return nil }}); !errors.Is(err, ErrSuspended) {
+			t.Errorf("got %v", err)
+		}
+		if err := w.repo.MayRemove(); !errors.Is(err, ErrSuspended) {
+			t.Errorf("a removal: %v", err)
+		}
+		w.repo.Wake()
+		time.Sleep(2 * pollInterval)
+		if n := asked.Load(); n > 0 {
+			t.Errorf("it was asked %d times", n)
+		}
+		w.repo.Resume()
+		w.until("it goes on", func() bool { return w.view().Main.Head() == head })
+	})
 }
 
 func TestExplainStaysTheSame(t *testing.T) {

@@ -268,6 +268,9 @@ func TestRestartWritesNothing(t *testing.T) {
 func TestRestartedAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	w := newLoop(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
 	const claims = 8
 	name := func(i int) string { return fmt.Sprint("c", i) }
 	want := map[string]string{}
@@ -277,13 +280,13 @@ func TestRestartedAtAnyMoment(t *testing.T) {
 	}
 	plans := []string{"small", "medium", "big"}
 	for range 12 {
-		edits := 1 + rand.IntN(4)
+		edits := 1 + random.IntN(4)
 		for range edits {
-			n := name(rand.IntN(claims))
-			want[n] = plans[rand.IntN(3)]
+			n := name(random.IntN(claims))
+			want[n] = plans[random.IntN(3)]
 			w.setSpec(n, want[n], "plan")
 		}
-		time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
 		w.stop()
 		w.start()
 	}

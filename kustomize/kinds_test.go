@@ -26,7 +26,7 @@ var kinds = map[string]string{
 
 func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 	t.Parallel()
-	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}})
+	e := env.StartForTest(t, env.Options{Clusters: []string{env.Control}, NoControllerManager: true})
 	admin, err := client.New(e.Cluster(env.Control).Config(), client.Options{})
 	if err != nil {
 		t.Fatal(err)

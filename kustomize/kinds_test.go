@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -156,7 +157,9 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		{"Connection", "spec.namespaces", many(257, "a"), "must have at most 256 items"},
 		{"Connection", "spec.removals.most", int64(201), "less than or equal to 200"},
 		{"Connection", "spec.removals.most", int64(-1), "greater than or equal to 0"},
+		{"Connection", "spec.removals.sharePercent", int64(101), "less than or equal to 100"},
 		{"Connection", "spec.removals.window", "24h1s", "window must be a duration from 1m to 24h"},
+		{"Connection", "spec.removals.window", "59s", "window must be a duration from 1m to 24h"},
 		{"APIServiceBinding", "metadata.name", "postgresqlinstances", "metadata.name must be <plural>.<group>, for example postgresqlinstances.anynines.com"},
 		{"APIServiceBinding", "metadata.name", "1.anynines.com", "metadata.name must be <plural>.<group>"},
 		{"APIServiceBinding", "spec.connection", "", "spec.connection: Invalid value"},
@@ -174,6 +177,30 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 		}
 		set(t, u, c.value, c.path)
 		wantRefused(t, c.kind+" "+c.path, admin.Create(t.Context(), u, client.DryRunAll), c.words)
+	}
+
+	for path, value := range map[string]any{
+		"spec.namespaces":            []any{"*", "team-*", "*-prod"},
+		"spec.removals":              nil,
+		"spec.removals.sharePercent": int64(0),
+		"spec.removals.window":       "24h",
+	} {
+		u := object(t, "Connection")
+		u.SetName("other")
+		set(t, u, value, path)
+		if err := admin.Create(t.Context(), u, client.DryRunAll); err != nil {
+			t.Errorf("a good %s is refused: %v", path, err)
+		}
+	}
+	defaults := object(t, "Connection")
+	defaults.SetName("other")
+	set(t, defaults, map[string]any{}, "spec.removals")
+	if err := admin.Create(t.Context(), defaults, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	got, _, _ := unstructured.NestedMap(defaults.Object, "spec", "removals")
+	if diff := cmp.Diff(map[string]any{"most": int64(3), "sharePercent": int64(50), "window": "10m"}, got); diff != "" {
+		t.Errorf("the defaults of a Connection's removals: %s", diff)
 	}
 
 	for _, c := range []struct{ kind, path, value, words string }{

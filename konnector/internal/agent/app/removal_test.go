@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -295,47 +294,6 @@ func TestC2_NamespacesOfAConnection(t *testing.T) {
 	w.committed("next")
 	outside.stay("by-git")
 	w.live("inside")
-}
-
-func TestLimitsOfAConnectionAreChecked(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, tc := range []struct {
-		name   string
-		change func(*v1alpha1.ConnectionSpec)
-		ok     bool
-	}{
-		{"none", func(*v1alpha1.ConnectionSpec) {}, true},
-		{"defaults", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{} }, true},
-		{"some", func(s *v1alpha1.ConnectionSpec) {
-			s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(0)), Window: &metav1.Duration{Duration: 24 * time.Hour}}
-		}, true},
-		{"too many", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(201))} }, false},
-		{"fewer than none", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{Most: new(int32(-1))} }, false},
-		{"no share", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{SharePercent: new(int32(0))} }, true},
-		{"more than all", func(s *v1alpha1.ConnectionSpec) { s.Removals = &v1alpha1.RemovalLimits{SharePercent: new(int32(101))} }, false},
-		{"too short", func(s *v1alpha1.ConnectionSpec) {
-			s.Removals = &v1alpha1.RemovalLimits{Window: &metav1.Duration{Duration: time.Second}}
-		}, false},
-		{"too long", func(s *v1alpha1.ConnectionSpec) {
-			s.Removals = &v1alpha1.RemovalLimits{Window: &metav1.Duration{Duration: 25 * time.Hour}}
-		}, false},
-		{"no name of a namespace", func(s *v1alpha1.ConnectionSpec) { s.Namespaces = []string{"Team A"} }, false},
-		{"a namespace twice", func(s *v1alpha1.ConnectionSpec) { s.Namespaces = []string{"a", "a"} }, false},
-		{"names with a star", func(s *v1alpha1.ConnectionSpec) { s.Namespaces = []string{"*", "team-*", "*-prod"} }, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			c := w.connection.DeepCopy()
-			tc.change(&c.Spec)
-			err := w.client.Create(context.Background(), c, client.DryRunAll)
-			if (err == nil) != tc.ok || err != nil && !apierrors.IsInvalid(err) {
-				t.Errorf("got %v", err)
-			}
-			if tc.name == "defaults" && (*c.Spec.Removals.Most != 3 || c.Spec.Removals.Window.Duration != 10*time.Minute || *c.Spec.Removals.SharePercent != 50) {
-				t.Errorf("defaults: %+v", c.Spec.Removals)
-			}
-		})
-	}
 }
 
 // Objects from a backup have owners that are no more, and Kubernetes collects them.

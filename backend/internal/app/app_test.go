@@ -68,6 +68,8 @@ func TestBackend(t *testing.T) {
 	t.Run("agents go on while the API server is away", f.testAPIServerAway)
 	t.Run("it starts while the API server is away, and goes on by itself", f.testStartWithoutAPIServer)
 	t.Run("it starts while the issuer is away, and goes on by itself", f.testIssuerAway)
+	// This leaves no definition of DryRuns.
+	t.Run("it works without the definition of dry runs", f.testWithoutDryRuns)
 }
 
 // together is a test that runs beside others.

@@ -12,10 +12,9 @@ import (
 	"gitbind.dev/test/env"
 )
 
-// A backend that is newer than the definitions works.
-func TestTheBackendWorksWithoutTheDefinitionOfDryRuns(t *testing.T) {
-	t.Parallel()
-	f := start(t)
+// testWithoutDryRuns takes the definition of DryRuns away: a backend that is newer than the
+// definitions works.
+func (f *fixture) testWithoutDryRuns(t *testing.T) {
 	f.stop()
 	f.kubectl(t, "delete", "crd", "dryruns.gitbind.dev", "--wait")
 	discovering, err := discovery.NewDiscoveryClientForConfig(f.cfg)

@@ -3,7 +3,12 @@ package app_test
 import (
 	"context"
 	"errors"
+	"time"
 
+	"k8s.io/client-go/discovery"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/program"
 	"gitbind.dev/test/env"
 )
 
@@ -32,6 +37,21 @@ var controlPlanes = env.Pool[*controlPlane]{
 		return p, nil
 	},
 	Reset: func(ctx context.Context, p *controlPlane) error {
-		return p.Cluster(env.Control).Reset(ctx, p.installed)
+		control := p.Cluster(env.Control)
+		if err := control.Reset(ctx, p.installed); err != nil {
+			return err
+		}
+		d, err := discovery.NewDiscoveryClientForConfig(control.Config())
+		if err != nil {
+			return err
+		}
+		// A definition that a test has deleted is served again some time after it is there.
+		return env.Await(time.Minute, func() error {
+			has, err := program.HasKind(d, v1alpha1.GroupVersion.WithKind("DryRun"))
+			if err == nil && !has {
+				err = errors.New("DryRuns are not served")
+			}
+			return err
+		})
 	},
 }

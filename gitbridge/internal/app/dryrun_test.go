@@ -17,9 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/gitbridge/contract"
-	"gitbind.dev/test/env"
-)
+	"gitbind.dev/gitbridge/contract")
 
 // platformAdmits has the control plane's own admission refuse some claims of a tenant, and
 // change all others.
@@ -220,10 +218,7 @@ func TestADryRunIsAnsweredWhenItsClusterComesToTheShard(test *testing.T) {
 
 // A bridge that is newer than the definitions works without dry runs.
 func TestABridgeWorksWithoutTheDefinitionOfDryRuns(test *testing.T) {
-	test.Parallel()
-	e := env.StartForTest(test, env.Options{Clusters: []string{env.Control}})
-	w := newWorldIn(test, e)
-	w.must(w.control().Apply(w.Context(), "kustomize/processes/control-plane"))
+	w := newWorld(test)
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "dryruns.gitbind.dev"}}
 	w.must(w.admin.Delete(w.Context(), definition))
 	w.eventually("the definition is gone", func() error {

@@ -53,12 +53,7 @@ func TestC10_EveryInvalidObjectOfOursIsRefusedInWordsThatHelp(t *testing.T) {
 	}
 	for kind := range kinds {
 		u := object(t, kind)
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-			if err = admin.Create(t.Context(), u.DeepCopy()); err == nil || time.Now().After(deadline) {
-				break
-			}
-		}
-		if err != nil {
+		if err := env.Await(time.Minute, func() error { return admin.Create(t.Context(), u.DeepCopy()) }); err != nil {
 			t.Fatalf("a good %s is refused: %v", kind, err)
 		}
 	}

@@ -2,6 +2,7 @@
 package kustomize_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -79,19 +80,16 @@ func (c cluster) podsAreAllowed(t *testing.T, want int) {
 
 func (c cluster) eventually(t *testing.T, try func(context.Context) error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		err := try(ctx)
-		if err == nil || apierrors.IsInvalid(err) {
-			return err
+	var invalid error
+	err := env.Await(time.Minute, func() error {
+		err := try(t.Context())
+		if apierrors.IsInvalid(err) {
+			invalid = err
+			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return err
+	})
+	return cmp.Or(invalid, err)
 }
 
 func TestManifests(t *testing.T) {

@@ -2,7 +2,7 @@
 package crossplaneapi
 
 import (
-	"context"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -212,20 +212,13 @@ func (c *cluster) condition(u *unstructured.Unstructured, kind string) string {
 
 func (c *cluster) eventually(what string, got func() string, want string) {
 	c.Helper()
-	ctx, cancel := context.WithTimeout(c.Context(), 3*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		last := got()
-		if last == want {
-			return
+	if err := env.Await(3*time.Minute, func() error {
+		if last := got(); last != want {
+			return fmt.Errorf("got %q, want %q", last, want)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			c.Fatalf("%s: got %q, want %q", what, last, want)
-		}
+		return nil
+	}); err != nil {
+		c.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -2,7 +2,7 @@ package attribution_test
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -159,25 +159,24 @@ func (c cluster) create(t *testing.T, o client.Object) {
 func (c cluster) waitForPolicy(t *testing.T) {
 	t.Helper()
 	began := time.Now()
-	var last error
-	eventually(t, "the policy works", func() bool {
-		o := database("probe")
-		last = c.root.Create(t.Context(), o, client.DryRunAll)
-		return last == nil && o.GetAnnotations()[changedBy] != ""
-	})
+	c.namesWhoCreates(t, func() client.Object { return database("probe") })
 	t.Logf("the policy works after %s", time.Since(began).Round(time.Millisecond))
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+// namesWhoCreates waits until an object that is created, as a dry run, names who did that.
+func (c cluster) namesWhoCreates(t *testing.T, object func() client.Object) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not within 30 s: %s", what)
-		case <-time.After(50 * time.Millisecond):
+	if err := env.Await(time.Minute, func() error {
+		o := object()
+		if err := c.root.Create(t.Context(), o, client.DryRunAll); err != nil {
+			return err
 		}
+		if o.GetAnnotations()[changedBy] == "" {
+			return errors.New("nobody is named")
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("the policy does not work: %v", err)
 	}
 }
 

@@ -36,10 +36,7 @@ func (c cluster) installBindings(t *testing.T) {
 	for _, manifest := range []string{konnectorRights, konnectorRightsBinding} {
 		c.create(t, decode(t, strings.NewReplacer("name: databases", "name: bindings", "example.com", "gitbind.dev").Replace(manifest)))
 	}
-	eventually(t, "the policy of bindings works", func() bool {
-		o := binding()
-		return c.root.Create(t.Context(), o, client.DryRunAll) == nil && o.GetAnnotations()[changedBy] != ""
-	})
+	c.namesWhoCreates(t, func() client.Object { return binding() })
 }
 
 func (c cluster) getBinding(t *testing.T) *unstructured.Unstructured {

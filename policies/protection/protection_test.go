@@ -1,7 +1,6 @@
 package protection_test
 
 import (
-	"errors"
 	"os/exec"
 	"testing"
 	"time"
@@ -69,11 +68,8 @@ func (c cluster) allowed(o client.Object) {
 
 func (c cluster) eventually(look func() error) {
 	c.Helper()
-	err := errors.New("not looked yet")
-	for deadline := time.Now().Add(time.Minute); err != nil; time.Sleep(20 * time.Millisecond) {
-		if err = look(); err != nil && time.Now().After(deadline) {
-			c.Fatalf("never: %v", err)
-		}
+	if err := env.Await(time.Minute, look); err != nil {
+		c.Fatalf("never: %v", err)
 	}
 }
 

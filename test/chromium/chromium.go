@@ -22,6 +22,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"gitbind.dev/test/env"
 )
 
 // Browser is a running Chromium. Each of its windows is a person's own, with
@@ -50,7 +52,7 @@ func Start(t testing.TB) *Browser {
 	if program == "" {
 		t.Fatal("there is no chromium or google-chrome on the PATH: install Debian's package chromium")
 	}
-	dir, err := os.MkdirTemp("", "gitbind-chromium-")
+	dir, removeDir, err := env.MkdirTemp("", "gitbind-browser-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func Start(t testing.TB) *Browser {
 		closeBrowser()
 		_ = chromedp.WaitClosed(ctx)
 		end()
-		_ = os.RemoveAll(dir)
+		_ = removeDir()
 	})
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", program, err)

@@ -65,12 +65,13 @@ func skipIfShort(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
+	var remove func() error
 	var err error
-	if bin, err = os.MkdirTemp("", "gitbind-e2e-"); err != nil {
+	if bin, remove, err = env.MkdirTemp("", "gitbind-components-"); err != nil {
 		log.Fatal(err)
 	}
 	code := m.Run()
-	if err := os.RemoveAll(bin); err != nil {
+	if err := remove(); err != nil {
 		log.Print(err)
 		code = 1
 	}

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ const temporaryPrefix = "gitbind-env-"
 func (e *Env) makeDir(dir string) error {
 	e.temporary = dir == ""
 	if e.temporary {
-		removeLeftovers()
+		removeLeftovers("", temporaryPrefix)
 		var err error
 		if dir, err = os.MkdirTemp("", temporaryPrefix); err != nil {
 			return err
@@ -43,27 +44,37 @@ func (e *Env) makeDir(dir string) error {
 // Shared makes a temporary directory that every user of the machine may enter, though
 // not list, for programs that refuse to run as root. Stop removes it.
 func (e *Env) Shared() (string, error) {
-	dir, err := os.MkdirTemp("", temporaryPrefix)
+	dir, remove, err := MkdirTemp("", temporaryPrefix)
 	if err != nil {
 		return "", err
 	}
-	unlock, err := tryLock(lockOf(dir))
-	if err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.shared = append(e.shared, func() error {
-		defer unlock()
-		return os.RemoveAll(dir)
-	})
+	e.shared = append(e.shared, remove)
 	return dir, os.Chmod(dir, 0o711)
 }
 
-// removeLeftovers removes the temporary directories of processes that were
-// killed: each holds a few hundred megabytes.
-func removeLeftovers() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*"))
+// MkdirTemp is os.MkdirTemp for a directory that is removed also where the process is
+// killed before it does that: by a later call with the same parent and prefix.
+func MkdirTemp(parent, prefix string) (dir string, remove func() error, err error) {
+	removeLeftovers(parent, prefix)
+	if dir, err = os.MkdirTemp(parent, prefix); err != nil {
+		return "", nil, err
+	}
+	unlock, err := tryLock(lockOf(dir))
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, func() error {
+		defer unlock()
+		return os.RemoveAll(dir)
+	}, nil
+}
+
+// removeLeftovers removes the temporary directories of processes that were killed: that
+// of an environment holds a few hundred megabytes.
+func removeLeftovers(parent, prefix string) {
+	dirs, _ := filepath.Glob(filepath.Join(cmp.Or(parent, os.TempDir()), prefix+"*"))
 	for _, dir := range dirs {
 		// A young one may be about to be locked.
 		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Minute {

@@ -33,7 +33,7 @@ func TestASharedDirectoryMayBeEnteredByAllAndGoesWithTheEnvironment(t *testing.T
 	}
 	then := time.Now().Add(-time.Hour)
 	fatal(t, os.Chtimes(dir, then, then))
-	removeLeftovers()
+	removeLeftovers("", temporaryPrefix)
 	if _, err := os.Stat(dir); err != nil {
 		t.Errorf("it was taken for one that was left: %v", err)
 	}
@@ -61,7 +61,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	others := filepath.Join(os.TempDir(), "of-somebody-else")
 	fatal(t, os.Mkdir(others, 0o700))
 
-	removeLeftovers()
+	removeLeftovers("", temporaryPrefix)
 	if _, err := os.Stat(abandoned); !os.IsNotExist(err) {
 		t.Errorf("the abandoned directory is still there: %v", err)
 	}
@@ -69,5 +69,32 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		if _, err := os.Stat(dir); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestADirectoryThatWasLeftGoesWhenTheNextOfItsKindIsMade(t *testing.T) {
+	parent := t.TempDir()
+	held, remove, err := MkdirTemp(parent, "kind-")
+	fatal(t, err)
+	left, another := filepath.Join(parent, "kind-left"), filepath.Join(parent, "another-left")
+	then := time.Now().Add(-time.Hour)
+	for _, dir := range []string{held, left, another} {
+		fatal(t, os.MkdirAll(dir, 0o700))
+		fatal(t, os.Chtimes(dir, then, then))
+	}
+	next, removeNext, err := MkdirTemp(parent, "kind-")
+	fatal(t, err)
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+	for _, dir := range []string{held, another, next} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Error(err)
+		}
+	}
+	fatal(t, remove())
+	fatal(t, removeNext())
+	if _, err := os.Stat(held); !os.IsNotExist(err) {
+		t.Errorf("it was not removed: %v", err)
 	}
 }

@@ -47,6 +47,7 @@ var reserved struct {
 
 // reserve keeps a port for this process until it ends. It reports false where another
 // process, or an earlier call, has it. Without a folder for locks every port is reserved.
+// The files are empty and stay: another process may hold the lock of one that is removed.
 func reserve(port int) bool {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("gitbind-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -21,6 +21,7 @@ import (
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/test/env"
 )
 
 // crashed is what a host does in another process, which ends anywhere.
@@ -37,9 +38,9 @@ type crashed struct {
 // that does is simulated.
 func newRoot(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "gitbind-test-")
+	dir, remove, err := env.MkdirTemp("/dev/shm", "gitbind-crash-")
 	if err == nil {
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		t.Cleanup(func() { _ = remove() })
 	} else if dir, err = filepath.EvalSymlinks(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,13 @@ package program
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -20,8 +23,8 @@ const (
 )
 
 // AwaitKind is HasKind, and waits until the API server answers or ctx ends: a manager cannot be made before, and a
-// process that ended would be started again ever more seldom. Meanwhile HealthListen serves /healthz alone, so that
-// the process is alive and not ready.
+// process that ended would be started again ever more seldom. That it refuses is an answer, and the error. Meanwhile
+// HealthListen serves /healthz alone, so that the process is alive and not ready.
 func (o Options) AwaitKind(ctx context.Context, config *rest.Config, kind schema.GroupVersionKind) (has bool, err error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = askTimeout
@@ -45,12 +48,21 @@ func (o Options) AwaitKind(ctx context.Context, config *rest.Config, kind schema
 	}
 	told := false
 	err = wait.PollUntilContextCancel(ctx, askEvery, true, func(ctx context.Context) (bool, error) {
-		var unanswered error
-		if has, unanswered = HasKind(d, kind); unanswered != nil && !told {
-			told = true
-			ctrl.LoggerFrom(ctx).Info("The API server does not answer. It is asked until it does", "error", unanswered.Error())
+		var err error
+		if has, err = HasKind(d, kind); err == nil || refuses(err) {
+			return true, err
 		}
-		return unanswered == nil, nil
+		if !told {
+			told = true
+			ctrl.LoggerFrom(ctx).Info("The API server does not answer. It is asked until it does", "error", err.Error())
+		}
+		return false, nil
 	})
 	return has, err
+}
+
+// refuses reports whether an API server is there and will not answer: asking again changes nothing. One
+// that has just begun forbids all for a moment.
+func refuses(err error) bool {
+	return apierrors.IsUnauthorized(err) || errors.As(err, new(*tls.CertificateVerificationError))
 }

@@ -2,13 +2,16 @@ package program
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -55,6 +58,17 @@ func TestAnAPIServerThatIsAwayIsAwaited(t *testing.T) {
 		t.Fatal(err) // the manager listens there then
 	}
 	_ = listener.Close()
+
+	none := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer none.Close()
+	if _, err := (Options{}).AwaitKind(t.Context(), &rest.Config{Host: none.URL}, v1alpha1.GroupVersion.WithKind("DryRun")); !apierrors.IsUnauthorized(err) {
+		t.Errorf("refused: %v", err)
+	}
+	untrusted := httptest.NewTLSServer(nil)
+	defer untrusted.Close()
+	if _, err := (Options{}).AwaitKind(t.Context(), &rest.Config{Host: untrusted.URL}, v1alpha1.GroupVersion.WithKind("DryRun")); !errors.As(err, new(*tls.CertificateVerificationError)) {
+		t.Errorf("not to be trusted: %v", err)
+	}
 
 	ended, end := context.WithCancel(t.Context())
 	end()

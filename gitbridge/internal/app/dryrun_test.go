@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
-	"gitbind.dev/gitbridge/contract")
+	"gitbind.dev/gitbridge/contract"
+)
 
 // platformAdmits has the control plane's own admission refuse some claims of a tenant, and
 // change all others.

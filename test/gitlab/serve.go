@@ -186,6 +186,7 @@ func (f *Fake) routes() []route {
 	const of = "/api/v4/projects/{id}"
 	return []route{
 		{"GET /api/v4/user", 0, func(c *call) (any, *refused) { return c.user, nil }},
+		{"GET /api/v4/personal_access_tokens/self", 0, func(c *call) (any, *refused) { shown := *c.token; shown.Token = ""; return shown, nil }},
 		{"GET /api/v4/groups/{group}", 0, f.getGroup},
 		{"POST /api/v4/projects", 0, f.createProject},
 		{"GET " + of, Guest, func(c *call) (any, *refused) { return f.shown(c.project), nil }},

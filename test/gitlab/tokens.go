@@ -85,6 +85,17 @@ func (f *Fake) Revoke(secret string) {
 	}
 }
 
+// SetExpiry sets the date at which a token ends.
+func (f *Fake) SetExpiry(secret, date string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range f.tokens {
+		if k.Token == secret {
+			k.Expires = date
+		}
+	}
+}
+
 // Tokens are the names of a project's tokens that open it, sorted.
 func (f *Fake) Tokens(path string) []string {
 	f.mu.Lock()

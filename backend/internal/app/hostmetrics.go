@@ -13,15 +13,16 @@ import (
 
 // hostMetrics are the numbers of what the API of a Git host elsewhere is asked.
 type hostMetrics struct {
-	requests  *prometheus.CounterVec
-	remaining *prometheus.GaugeVec
-	spare     *spare
+	requests           *prometheus.CounterVec
+	remaining, expires *prometheus.GaugeVec
+	spare              *spare
 }
 
 func newHostMetrics(r *metrics.Registry) hostMetrics {
 	return hostMetrics{
 		requests:  r.Counter("gitbind_host_api_requests_total", "Requests to the API of a Git host elsewhere: ok, unchanged, refused, failed, or withheld as the rate limit is used up.", "account", "result"),
 		remaining: r.Gauge("gitbind_host_api_requests_remaining", "What the Git host said last is left of an account's rate limit.", "account"),
+		expires:   r.Gauge("gitbind_host_token_expiry_timestamp_seconds", "When the Git host ends the token of an account, where it says so.", "account"),
 		spare:     &spare{},
 	}
 }
@@ -35,6 +36,15 @@ func (m hostMetrics) Asked(account string, result client.Result) {
 func (m hostMetrics) Remaining(account string, requests float64, until time.Time) {
 	m.remaining.WithLabelValues(account).Set(requests)
 	m.spare.remaining(account, requests, until)
+}
+
+// Expires implements client.Observer.
+func (m hostMetrics) Expires(account string, at time.Time) {
+	if at.IsZero() {
+		m.expires.DeleteLabelValues(account)
+		return
+	}
+	m.expires.WithLabelValues(account).Set(float64(at.Unix()))
 }
 
 // spare is what the backend's accounts have left of their rate limits on a Git host elsewhere, as

@@ -420,6 +420,8 @@ func (o *told) Remaining(account string, requests float64, until time.Time) {
 	}
 }
 
+func (*told) Expires(string, time.Time) {}
+
 func TestWhatAHostIsAskedIsTold(t *testing.T) {
 	t.Parallel()
 	status, header, value, reset := 0, "", "", ""

@@ -16,6 +16,8 @@ type Observer interface {
 	// Remaining is told how many requests an account has left until its rate limit begins again,
 	// as often as the host says that; until is zero where it does not say when.
 	Remaining(account string, requests float64, until time.Time)
+	// Expires is told when the host ends an account's credential; zero if it does not.
+	Expires(account string, at time.Time)
 }
 
 // Result is what came of a request.

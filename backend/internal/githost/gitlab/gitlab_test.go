@@ -1,6 +1,7 @@
 package gitlab
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -327,6 +328,7 @@ func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
 		"it was revoked":            {revoked, "Token was revoked", func(h *Host) error { return h.Ready(t.Context()) }},
 		"its account sees no group": {f.Person("stranger", 0, "api"), "it shows no group company/services", func(h *Host) error { return h.Ready(t.Context()) }},
 		"it lacks the scope":        {f.Person("reader", fake.Owner, "read_api"), "insufficient_scope", func(h *Host) error { return h.Create(t.Context(), "another1") }},
+		"it may only read":          {f.Person("reader", fake.Owner, "read_api"), "the token lacks the scope api", func(h *Host) error { return h.Ready(t.Context()) }},
 		"its role is too low":       {f.Person("dev", fake.Developer, "api"), "403 Forbidden", func(h *Host) error { return h.Create(t.Context(), cluster) }},
 		"it is a group's": {group, "does not have permission to create project access token", func(h *Host) error {
 			_, err := h.Issue(t.Context(), cluster, konnector, "a")
@@ -340,6 +342,70 @@ func TestWhatTheOperatorIsToMendIsSaid(t *testing.T) {
 	}
 	if err := hostOf(f, group).Create(t.Context(), "another1"); err != nil {
 		t.Errorf("a group's token makes no project: %v", err)
+	}
+}
+
+// expiry keeps when a credential is said to end.
+type expiry struct{ at time.Time }
+
+func (*expiry) Asked(string, client.Result) {}
+
+func (*expiry) Remaining(string, float64, time.Time) {}
+
+func (e *expiry) Expires(_ string, at time.Time) { e.at = at }
+
+// TestThatTheBackendsTokenEndsIsSaidBefore has a token of a service account, of which GitLab tells nobody.
+func TestThatTheBackendsTokenEndsIsSaidBefore(t *testing.T) {
+	t.Parallel()
+	f := fake.New(t, 0)
+	token := f.Person("gitbind", fake.Maintainer, "api")
+	var log bytes.Buffer
+	h, seen := hostOf(f, token), &expiry{}
+	h.cfg.Log, h.cfg.Observer = slog.New(slog.NewTextHandler(&log, nil)), seen
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	for _, c := range []struct {
+		what string
+		days int // 0 for a token that does not end
+		said bool
+	}{
+		{"it does not end", 0, false},
+		{"in months", 60, false},
+		{"in a month", 30, true},
+		{"in a month, asked again", 30, false},
+		{"a day later", 29, true},
+		{"on the last day", 1, true},
+		{"the next token", 365, false},
+	} {
+		var at time.Time
+		date := ""
+		if c.days > 0 {
+			at = today.AddDate(0, 0, c.days)
+			date = at.Format(time.DateOnly)
+		}
+		f.SetExpiry(token, date)
+		log.Reset()
+		if err := h.Ready(t.Context()); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if said := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), date); said != c.said || strings.Contains(log.String(), token) {
+			t.Errorf("%s: it is said %t, want %t: %s", c.what, said, c.said, &log)
+		}
+		if !seen.at.Equal(at) {
+			t.Errorf("%s: it is told to end at %s, want %s", c.what, seen.at, at)
+		}
+	}
+	// What has no such path is no trouble.
+	old := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/self") {
+			http.NotFound(w, r)
+			return
+		}
+		f.Server.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(old.Close)
+	h.cfg.URL, h.http = old.URL, client.New(old.URL, "backend", nil)
+	if err := h.Ready(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

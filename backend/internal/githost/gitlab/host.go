@@ -14,7 +14,9 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gitbind.dev/backend/internal/githost"
@@ -53,6 +55,8 @@ type Host struct {
 	hooks webhook.Receiver
 	// noApprovals has the clusters of which it was said that their projects require none.
 	noApprovals sync.Map
+	// warned is in how many days the token was said to end last, and one more.
+	warned atomic.Int64
 }
 
 var (
@@ -60,9 +64,12 @@ var (
 	_ githost.Checks   = (*Host)(nil)
 )
 
+// account is what the observer knows the token's account by.
+const account = "backend"
+
 // New asks the host for nothing yet.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, http: client.New(cfg.URL, "backend", cfg.Observer), hooks: webhook.Receiver{Key: cfg.Token, Signed: hasToken}}
+	h := &Host{cfg: cfg, http: client.New(cfg.URL, account, cfg.Observer), hooks: webhook.Receiver{Key: cfg.Token, Signed: hasToken}}
 	h.Requests = pulls.Requests{
 		Of:  func(_ context.Context, id string) (pulls.Repository, error) { return h.merges(id), nil },
 		Ref: "refs/merge-requests/%d/head",
@@ -85,10 +92,46 @@ func (h *Host) Remote(_ context.Context, id string) (url, username, password str
 	return h.URL(id), "gitbind", token, err
 }
 
-// Ready tells whether the host answers, takes the token and shows it the group.
+// Ready tells whether the host answers, shows the group, and takes the token for all that is asked.
 func (h *Host) Ready(ctx context.Context) error {
-	_, err := h.group(ctx)
-	return err
+	if _, err := h.group(ctx); err != nil {
+		return err
+	}
+	var self struct {
+		Scopes  []string `json:"scopes"`
+		Expires string   `json:"expires_at"`
+	}
+	err := h.get(ctx, "/personal_access_tokens/self", &self)
+	switch {
+	case isNotFound(err):
+		return nil // It does not tell.
+	case err == nil && !slices.Contains(self.Scopes, "api"):
+		err = fmt.Errorf("%w (the token lacks the scope api)", githost.ErrCredential)
+	}
+	if err != nil {
+		return trouble("look at the token", err)
+	}
+	// It ends when that day begins; without one it does not.
+	expires, _ := time.Parse(time.DateOnly, self.Expires)
+	h.tellExpiry(expires)
+	return nil
+}
+
+// warnBefore is how long before the token ends that is said. GitLab does not tell a service account.
+const warnBefore = 30 * 24 * time.Hour
+
+// tellExpiry tells when the token ends, and once a day before it does.
+func (h *Host) tellExpiry(at time.Time) {
+	if h.cfg.Observer != nil {
+		h.cfg.Observer.Expires(account, at)
+	}
+	left := time.Until(at)
+	if at.IsZero() || left > warnBefore {
+		return
+	}
+	if days := int64(left / (24 * time.Hour)); h.warned.Swap(days+1) != days+1 {
+		h.cfg.Log.Warn("GitLab ends the backend's token: give it the next one before", "at", at.Format(time.DateOnly))
+	}
 }
 
 // group is the ID of the group.

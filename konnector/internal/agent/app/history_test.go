@@ -82,7 +82,7 @@ func TestD6_ForcePushed(t *testing.T) {
 // refusedFiles waits until the Connection lists so many files that the control plane refuses.
 func (w *world) refusedFiles(n int) {
 	w.Helper()
-	w.eventually("refused files", func() error { return cmpError(n, int(w.getConnection().Status.RefusedFiles)) })
+	w.eventually("refused files", func() error { return cmpError(n, w.getConnection().Status.RefusedFiles) })
 }
 
 func TestD6_Emptied(t *testing.T) {

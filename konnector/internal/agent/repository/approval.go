@@ -19,8 +19,10 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 			return fmt.Errorf("look at status again: %w", err)
 		}
 	}
-	r.Lineage.accepting.Lock()
-	defer r.Lineage.accepting.Unlock()
+	if err := r.Lineage.accepting.lock(ctx); err != nil {
+		return err
+	}
+	defer r.Lineage.accepting.unlock()
 	c, last := r.Checkpoints.get(), r.Lineage.last.Load()
 	head, rewritten := c.Accepted, last.verdict.IsHeld()
 	if rewritten {
@@ -75,7 +77,7 @@ func (r *Removals) Approve(ctx context.Context, words string) error {
 	if err != nil {
 		return err
 	}
-	defer r.judging.Unlock()
+	defer r.unlock()
 	if view.Replaced != "" {
 		return nil
 	}
@@ -96,7 +98,7 @@ func (r *Removals) Approve(ctx context.Context, words string) error {
 	if err := r.checkpoints.decide(ctx, func(c *Checkpoint) { c.Approved.Removals, c.Approved.RemovalsUpTo = words, upTo }); err != nil {
 		return err
 	}
-	r.listed = nil
+	r.relist.Store(true)
 	r.tell.recovered()
 	r.tell.stateChanged()
 	return nil
@@ -114,9 +116,7 @@ func (r *Removals) ApproveUnbinding(binding string, yes bool) {
 	if was == yes {
 		return
 	}
-	r.judging.Lock()
-	r.listed = nil
-	r.judging.Unlock()
+	r.relist.Store(true)
 	r.tell.recovered()
 	r.tell.stateChanged()
 }

@@ -27,7 +27,7 @@ type Lineage struct {
 	// errors, by commit. Later heads have more, and are not asked about.
 	tooFar sync.Map
 	// accepting is held while a new head is judged.
-	accepting sync.Mutex
+	accepting mutex
 	last      atomic.Pointer[accepted]
 }
 
@@ -55,7 +55,7 @@ type step struct {
 const maxRecent = 64
 
 func newLineage(main facts.Main, checkpoints *Checkpoints) *Lineage {
-	l := &Lineage{main: main, checkpoints: checkpoints}
+	l := &Lineage{main: main, checkpoints: checkpoints, accepting: newMutex()}
 	l.commits = guard.NewLineage(main.Ask, string(checkpoints.get().Accepted), nil)
 	l.last.Store(&accepted{})
 	return l
@@ -67,8 +67,10 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 	if last := l.last.Load(); last.known && last.head == main.Head() {
 		return main, last.verdict, nil
 	}
-	l.accepting.Lock()
-	defer l.accepting.Unlock()
+	if err := l.accepting.lock(ctx); err != nil {
+		return nil, guard.Verdict{}, err
+	}
+	defer l.accepting.unlock()
 	// It is read again: an older one would look as if it went back.
 	main = l.main.Snapshot()
 	known := l.last.Load()

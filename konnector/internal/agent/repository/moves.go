@@ -195,8 +195,10 @@ func (r *Removals) noteMoved(ctx context.Context, binding string, claims Claims)
 // noteFound saves moves that were found in a view of main. The error is ErrOutdated where main has
 // moved on: a file of the view may have moved since.
 func (r *Removals) noteFound(ctx context.Context, view View, moves []Move) error {
-	r.lineage.accepting.Lock()
-	defer r.lineage.accepting.Unlock()
+	if err := r.lineage.accepting.lock(ctx); err != nil {
+		return err
+	}
+	defer r.lineage.accepting.unlock()
 	if view.isOutdated() {
 		return ErrOutdated
 	}

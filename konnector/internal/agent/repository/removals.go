@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gitbind.dev/gitbridge/breaker"
@@ -26,9 +27,13 @@ type Removals struct {
 	// tracked are the Claims of each binding, and unbinding those bindings whose
 	// claims a person deletes as a whole.
 	tracked, unbinding sync.Map
+	// relist says that listed is not to be gone by any more.
+	relist atomic.Bool
+	// isAnyHeld is what anyHeld was when judging was given back last: no view waits for judging.
+	isAnyHeld atomic.Bool
 
 	// judging is held while removals are judged; it guards what follows.
-	judging sync.Mutex
+	judging mutex
 	waits   map[contract.Key]*wait
 	listed  *listed
 	// counts and contents are of a head of main.
@@ -58,7 +63,7 @@ func (r *Removals) Judge(ctx context.Context, key contract.Key, fileGone bool) (
 	if err != nil {
 		return guard.Verdict{}, err
 	}
-	defer r.judging.Unlock()
+	defer r.unlock()
 	if _, there := view.Main.Entry(key.Path()); there && fileGone {
 		return guard.Verdict{}, ErrOutdated
 	}
@@ -67,21 +72,23 @@ func (r *Removals) Judge(ctx context.Context, key contract.Key, fileGone bool) (
 	return v, err
 }
 
-// lockNewest takes judging, with a view that is the newest then: an older one would have
-// forgotten what was held by a newer one. No view is asked for with judging taken, as that may
-// wait for it.
+// lockNewest takes judging, with a view that is the newest then: an older one would forget
+// what was held by a newer one.
 func (r *Removals) lockNewest(ctx context.Context) (View, error) {
-	for {
-		view, err := r.view(ctx)
-		if err != nil {
-			return view, err
-		}
-		r.judging.Lock()
-		if r.lineage.last.Load().head == view.Main.Head() {
-			return view, nil
-		}
-		r.judging.Unlock()
+	if err := r.judging.lock(ctx); err != nil {
+		return View{}, err
 	}
+	view, err := r.view(ctx)
+	if err != nil {
+		r.judging.unlock()
+	}
+	return view, err
+}
+
+// unlock gives judging back.
+func (r *Removals) unlock() {
+	r.isAnyHeld.Store(r.anyHeld())
+	r.judging.unlock()
 }
 
 func (r *Removals) judge(ctx context.Context, main *store.Snapshot, key contract.Key, fileGone bool) (guard.Verdict, error) {
@@ -173,12 +180,15 @@ func (r *Removals) mayBeApproved(binding string) bool {
 
 // listedAs is what was listed last of a claim that waits, where that was for this head of main.
 func (r *Removals) listedAs(main *store.Snapshot, key contract.Key, fileGone bool) (waiting, bool) {
-	if r.listed == nil || r.listed.head != main.Head() {
+	if !r.isListed() || r.listed.head != main.Head() {
 		return waiting{}, false
 	}
 	w, ok := r.listed.all[key]
 	return w, ok && w.fileGone == fileGone
 }
+
+// isListed reports whether what waits need not be looked up.
+func (r *Removals) isListed() bool { return r.listed != nil && !r.relist.Load() }
 
 // isStillHeld says so from memory: for those that were held together with another one,
 // there is nothing to look up.
@@ -195,13 +205,17 @@ func (r *Removals) isStillHeld(ctx context.Context, main *store.Snapshot, key co
 // Begin notes that a claim is about to be removed, because a verdict lets it pass, and
 // saves that together with what was accepted, before it returns.
 func (r *Removals) Begin(ctx context.Context, key contract.Key, v guard.Verdict) error {
-	r.noteBegun(key, v)
+	if err := r.noteBegun(ctx, key, v); err != nil {
+		return err
+	}
 	return r.checkpoints.Save(ctx)
 }
 
-func (r *Removals) noteBegun(key contract.Key, v guard.Verdict) {
-	r.judging.Lock()
-	defer r.judging.Unlock()
+func (r *Removals) noteBegun(ctx context.Context, key contract.Key, v guard.Verdict) error {
+	if err := r.judging.lock(ctx); err != nil {
+		return err
+	}
+	defer r.unlock()
 	if w := r.waits[key]; w != nil {
 		delete(r.waits, key)
 		if w.held {
@@ -215,6 +229,7 @@ func (r *Removals) noteBegun(key contract.Key, v guard.Verdict) {
 	if len(more) > 0 {
 		r.checkpoints.note(func(c *Checkpoint) { c.Removals = r.limits.Recent(slices.Concat(c.Removals, more), now) })
 	}
+	return nil
 }
 
 // Held counts the removals that are held as too many: files that are
@@ -225,12 +240,12 @@ func (r *Removals) Held(ctx context.Context) (files, objects int, at store.Hash,
 	if err != nil {
 		return 0, 0, "", err
 	}
-	defer r.judging.Unlock()
+	defer r.unlock()
 	if view.Replaced != "" {
 		return 0, 0, "", nil
 	}
 	// A process that has not looked yet does not know what was held before.
-	if r.listed != nil && !r.anyHeld() {
+	if r.isListed() && !r.anyHeld() {
 		r.heldAt = ""
 		return 0, 0, "", nil
 	}
@@ -255,12 +270,8 @@ func (r *Removals) Held(ctx context.Context) (files, objects int, at store.Hash,
 	return files, objects, r.heldAt, nil
 }
 
-// AnyHeld reports whether a removal is held as one of too many.
-func (r *Removals) AnyHeld() bool {
-	r.judging.Lock()
-	defer r.judging.Unlock()
-	return r.anyHeld()
-}
+// AnyHeld reports whether a removal was held as one of too many when they were judged last.
+func (r *Removals) AnyHeld() bool { return r.isAnyHeld.Load() }
 
 func (r *Removals) anyHeld() bool {
 	for _, w := range r.waits {

@@ -122,7 +122,7 @@ func New(o Options) *Repository {
 	r.status = &statusBranch{branch: o.Remote.Status, lineage: r.Lineage, checkpoints: r.Checkpoints}
 	r.Pushes = &Pushes{lineage: r.Lineage}
 	r.Removals = &Removals{
-		connection: o.Connection, limits: o.Limits, now: o.Now, view: r.View,
+		connection: o.Connection, limits: o.Limits, now: o.Now, view: r.View, judging: newMutex(),
 		lineage: r.Lineage, checkpoints: r.Checkpoints, tell: r.tell, waits: map[contract.Key]*wait{},
 	}
 	r.Lineage.changed, r.Lineage.noteStep = r.accepted, r.Removals.noteStep

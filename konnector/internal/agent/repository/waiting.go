@@ -78,6 +78,8 @@ func (r *Removals) Tracks(binding string) bool {
 // list finds all removals that wait, and forgets what does not wait any more.
 // The caller holds judging.
 func (r *Removals) list(ctx context.Context, main *store.Snapshot) (map[contract.Key]waiting, error) {
+	r.listed = nil
+	r.relist.Store(false)
 	all := map[contract.Key]waiting{}
 	var err error
 	r.tracked.Range(func(binding, claims any) bool {

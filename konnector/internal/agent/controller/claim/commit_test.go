@@ -71,6 +71,32 @@ func TestInputsWaitWhileMainIsReplacedOrTheClusterHasACopy(t *testing.T) {
 	}
 }
 
+// The bridge takes only what is bound to the UID that it knows.
+func TestInputsAreOfTheClaimThatTheControlPlaneKnows(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		committed bool
+		// answered is the UID of the answer to the file of hash blob.
+		answered, blob, want string
+	}{
+		{"a commit named it, and no answer covers that commit", true, "", "b0", "u1"},
+		{"another object had the name before", true, "u0", "b1", "u1"},
+		{"status began anew after the commit that named it", true, "", "b1", ""},
+		{"no commit named it, and another was before", false, "u0", "b1", "u0"},
+		{"no commit ever named one", false, "", "b1", ""},
+	} {
+		l := inStep()
+		api := testAPI(t)
+		api.Repository = &repository.Repository{Options: repository.Options{ConnectionUID: "connection"}}
+		l.api, l.base.Committed, l.base.Connection = &api, c.committed, "connection"
+		l.answer.UID, l.answer.Answers.Blob = c.answered, c.blob
+		if uid, ok := l.uidOfInputs(); uid != c.want || !ok {
+			t.Errorf("%s: %q, %v; want %q", c.name, uid, ok, c.want)
+		}
+	}
+}
+
 // noise is a text of n bytes that can hardly be compressed.
 func noise(n int) string {
 	data := make([]byte, n*3/4)

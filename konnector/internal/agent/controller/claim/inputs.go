@@ -119,14 +119,17 @@ func (s *inputSender) send(ctx context.Context, l *look) error {
 }
 
 // uidOfInputs is the UID by which the control plane knows the claim: another one than the
-// object's as long as no commit named that, as after the cluster was rebuilt from main. It
-// is false where nothing is to be sent.
+// object's as long as no commit named that, as after the cluster was rebuilt from main; and
+// none where branch status began anew after that commit. It is false where nothing is to be
+// sent.
 func (l *look) uidOfInputs() (uid string, ok bool) {
 	switch {
 	case l.view.Replaced != "", l.view.StatusReplaced != "", l.view.Copied != "":
 		return "", false
 	case l.file == nil, l.facts.File == nil, l.decision.Action == decision.Hold, l.facts.Terminating:
 		return "", false
+	case l.answer != nil && l.answer.UID == "" && l.answer.Answers.Blob == string(l.file.Hash):
+		return "", true
 	case l.base != nil && !l.mayBeAnother():
 		return string(l.object.GetUID()), true
 	case l.answer != nil:

@@ -193,7 +193,7 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 	running, stop := context.WithCancel(ctx)
 	load, end := context.WithTimeout(ctx, r.options.For)
 	defer end()
-	trying, giveUp := context.WithTimeout(ctx, r.options.For+hope)
+	trying, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	var helpers, people sync.WaitGroup
 	defer helpers.Wait()
@@ -227,6 +227,10 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 		}
 	}
 	r.injector.inject(ctx, faults)
+	// On a slow machine the faults end after the load does, or before.
+	<-load.Done()
+	hopeless := time.AfterFunc(hope, giveUp)
+	defer hopeless.Stop()
 	people.Wait()
 	r.webhook.trouble(nil)
 	r.say("the load and the faults have ended: %s", r.journal.counts())

@@ -103,7 +103,7 @@ func (c *Client) write(ctx context.Context) {
 			answerAll(c.nextBatch(), nil, fmt.Errorf("push: %w", err))
 			continue
 		}
-		_ = c.lockRemote(ctx)
+		_ = c.remoteLock.Acquire(ctx, 1)
 		batch := c.nextBatch()
 		rejections, began := maxRejections, time.Now()
 		c.process(ctx, batch, &rejections)
@@ -111,7 +111,7 @@ func (c *Client) write(ctx context.Context) {
 		if len(batch) > 1 {
 			delay = min(batchDelayFactor*time.Since(began), maxBatchDelay)
 		}
-		c.unlockRemote()
+		c.remoteLock.Release(1)
 		unlock()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/semaphore"
 
 	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
@@ -117,8 +118,8 @@ type Client struct {
 	options Options
 
 	// remoteLock is held while the remote is asked, so that what is known never goes
-	// back to an older state. It is a channel so that waiting can be given up.
-	remoteLock chan struct{}
+	// back to an older state. Waiting for it can be given up.
+	remoteLock *semaphore.Weighted
 
 	mu   sync.Mutex
 	snap *store.Snapshot
@@ -148,7 +149,7 @@ func New(r Remote, o Options) *Client {
 	if o.Throttle == nil {
 		o.Throttle = unthrottled{}
 	}
-	c := &Client{remote: r, options: o, remoteLock: make(chan struct{}, 1)}
+	c := &Client{remote: r, options: o, remoteLock: semaphore.NewWeighted(1)}
 	clients.Add(1)
 	runtime.AddCleanup(c, func(int64) { clients.Add(-1) }, 0)
 	return c
@@ -186,10 +187,10 @@ func (c *Client) FetchTip(ctx context.Context, tip store.Hash) (*store.Snapshot,
 	if err := c.options.Throttle.WaitBackoff(ctx); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
-	if err := c.lockRemote(ctx); err != nil {
+	if err := c.remoteLock.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer c.unlockRemote()
+	defer c.remoteLock.Release(1)
 
 	c.mu.Lock()
 	// Others may have done it while this one waited.
@@ -231,10 +232,10 @@ func (c *Client) At(ctx context.Context, commit store.Hash) (*store.Snapshot, er
 	if err := c.options.Throttle.WaitBackoff(ctx); err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", commit.Short(), err)
 	}
-	if err := c.lockRemote(ctx); err != nil {
+	if err := c.remoteLock.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer c.unlockRemote()
+	defer c.remoteLock.Release(1)
 	s, err := c.remote.At(ctx, commit, c.Snapshot())
 	if errors.Is(err, ErrGone) {
 		err = store.ErrNotExist
@@ -248,17 +249,6 @@ func (c *Client) At(ctx context.Context, commit store.Hash) (*store.Snapshot, er
 func (c *Client) isHead(tip store.Hash) bool {
 	return tip != "" && c.headKnown && c.snap.Head() == tip
 }
-
-func (c *Client) lockRemote(ctx context.Context) error {
-	select {
-	case c.remoteLock <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (c *Client) unlockRemote() { <-c.remoteLock }
 
 // setSnapshot takes a snapshot as the newest.
 func (c *Client) setSnapshot(s *store.Snapshot) *store.Snapshot {

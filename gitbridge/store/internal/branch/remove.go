@@ -15,10 +15,10 @@ func (c *Client) Remove(ctx context.Context, at store.Hash) error {
 		return fmt.Errorf("remove: %w", err)
 	}
 	defer unlock()
-	if err := c.lockRemote(ctx); err != nil {
+	if err := c.remoteLock.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer c.unlockRemote()
+	defer c.remoteLock.Release(1)
 	err = c.remote.Push(ctx, Push{Old: at})
 	if err == nil {
 		c.setSnapshot(nil)

@@ -19,10 +19,10 @@ func (r *Repository) ApproveMain(ctx context.Context, words string) error {
 			return fmt.Errorf("look at status again: %w", err)
 		}
 	}
-	if err := r.Lineage.accepting.lock(ctx); err != nil {
+	if err := r.Lineage.accepting.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer r.Lineage.accepting.unlock()
+	defer r.Lineage.accepting.Release(1)
 	c, last := r.Checkpoints.get(), r.Lineage.last.Load()
 	head, rewritten := c.Accepted, last.verdict.IsHeld()
 	if rewritten {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/guard/facts"
 	"gitbind.dev/gitbridge/store"
@@ -26,8 +28,8 @@ type Lineage struct {
 	// tooFar are the commits since which accepted heads have more history than is read: the
 	// errors, by commit. Later heads have more, and are not asked about.
 	tooFar sync.Map
-	// accepting is held while a new head is judged.
-	accepting mutex
+	// accepting is held while a new head is judged. Waiting for it can be given up.
+	accepting *semaphore.Weighted
 	last      atomic.Pointer[accepted]
 }
 
@@ -55,7 +57,7 @@ type step struct {
 const maxRecent = 64
 
 func newLineage(main facts.Main, checkpoints *Checkpoints) *Lineage {
-	l := &Lineage{main: main, checkpoints: checkpoints, accepting: newMutex()}
+	l := &Lineage{main: main, checkpoints: checkpoints, accepting: semaphore.NewWeighted(1)}
 	l.commits = guard.NewLineage(main.Ask, string(checkpoints.get().Accepted), nil)
 	l.last.Store(&accepted{})
 	return l
@@ -67,10 +69,10 @@ func (l *Lineage) accept(ctx context.Context) (*store.Snapshot, guard.Verdict, e
 	if last := l.last.Load(); last.known && last.head == main.Head() {
 		return main, last.verdict, nil
 	}
-	if err := l.accepting.lock(ctx); err != nil {
+	if err := l.accepting.Acquire(ctx, 1); err != nil {
 		return nil, guard.Verdict{}, err
 	}
-	defer l.accepting.unlock()
+	defer l.accepting.Release(1)
 	// It is read again: an older one would look as if it went back.
 	main = l.main.Snapshot()
 	known := l.last.Load()

@@ -195,10 +195,10 @@ func (r *Removals) noteMoved(ctx context.Context, binding string, claims Claims)
 // noteFound saves moves that were found in a view of main. The error is ErrOutdated where main has
 // moved on: a file of the view may have moved since.
 func (r *Removals) noteFound(ctx context.Context, view View, moves []Move) error {
-	if err := r.lineage.accepting.lock(ctx); err != nil {
+	if err := r.lineage.accepting.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer r.lineage.accepting.unlock()
+	defer r.lineage.accepting.Release(1)
 	if view.isOutdated() {
 		return ErrOutdated
 	}

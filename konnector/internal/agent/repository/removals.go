@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/guard"
@@ -32,8 +34,8 @@ type Removals struct {
 	// isAnyHeld is what anyHeld was when judging was given back last: no view waits for judging.
 	isAnyHeld atomic.Bool
 
-	// judging is held while removals are judged; it guards what follows.
-	judging mutex
+	// judging is held while removals are judged; it guards what follows. Waiting for it can be given up.
+	judging *semaphore.Weighted
 	waits   map[contract.Key]*wait
 	listed  *listed
 	// counts and contents are of a head of main.
@@ -75,12 +77,12 @@ func (r *Removals) Judge(ctx context.Context, key contract.Key, fileGone bool) (
 // lockNewest takes judging, with a view that is the newest then: an older one would forget
 // what was held by a newer one.
 func (r *Removals) lockNewest(ctx context.Context) (View, error) {
-	if err := r.judging.lock(ctx); err != nil {
+	if err := r.judging.Acquire(ctx, 1); err != nil {
 		return View{}, err
 	}
 	view, err := r.view(ctx)
 	if err != nil {
-		r.judging.unlock()
+		r.judging.Release(1)
 	}
 	return view, err
 }
@@ -88,7 +90,7 @@ func (r *Removals) lockNewest(ctx context.Context) (View, error) {
 // unlock gives judging back.
 func (r *Removals) unlock() {
 	r.isAnyHeld.Store(r.anyHeld())
-	r.judging.unlock()
+	r.judging.Release(1)
 }
 
 func (r *Removals) judge(ctx context.Context, main *store.Snapshot, key contract.Key, fileGone bool) (guard.Verdict, error) {
@@ -212,7 +214,7 @@ func (r *Removals) Begin(ctx context.Context, key contract.Key, v guard.Verdict)
 }
 
 func (r *Removals) noteBegun(ctx context.Context, key contract.Key, v guard.Verdict) error {
-	if err := r.judging.lock(ctx); err != nil {
+	if err := r.judging.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer r.unlock()

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/breaker"
@@ -122,7 +123,7 @@ func New(o Options) *Repository {
 	r.status = &statusBranch{branch: o.Remote.Status, lineage: r.Lineage, checkpoints: r.Checkpoints}
 	r.Pushes = &Pushes{lineage: r.Lineage}
 	r.Removals = &Removals{
-		connection: o.Connection, limits: o.Limits, now: o.Now, view: r.View, judging: newMutex(),
+		connection: o.Connection, limits: o.Limits, now: o.Now, view: r.View, judging: semaphore.NewWeighted(1),
 		lineage: r.Lineage, checkpoints: r.Checkpoints, tell: r.tell, waits: map[contract.Key]*wait{},
 	}
 	r.Lineage.changed, r.Lineage.noteStep = r.accepted, r.Removals.noteStep

@@ -149,7 +149,8 @@ func (g *groups) add(e store.Edit, changes []object.Change) {
 		group.changes[c.Path] = c
 		g.at[c.Path] = i
 		for folder := range folders(c.Path) {
-			g.under[folder] = i
+			// Another path below it may have changed in a later group.
+			g.under[folder] = max(g.under[folder], i)
 		}
 	}
 }

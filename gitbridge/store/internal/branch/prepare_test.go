@@ -112,6 +112,28 @@ func TestABatchIsTheEditsOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// A file stands where a folder was only after all who have emptied that, in whichever order they came.
+func TestAFileTakesThePlaceOfAFolderThatAnotherAuthorHasEmptied(t *testing.T) {
+	c := New(nil, Options{})
+	edit := func(author string, apply func(*store.Tree) error) *pending {
+		return &pending{ctx: context.Background(), done: make(chan answer, 1), edit: store.Edit{Author: store.Signature{Name: author}, Apply: apply}}
+	}
+	write := func(author, path string) *pending {
+		return edit(author, func(t *store.Tree) error { return t.Write(path, nil) })
+	}
+	remove := func(author, path string) *pending {
+		return edit(author, func(t *store.Tree) error { return t.Remove(path) })
+	}
+	first, _ := c.prepare(&store.Snapshot{}, []*pending{write("a", "x/1")})
+	push, going := c.prepare(first.Commits[0], []*pending{write("b", "x/2"), remove("a", "x/1"), remove("b", "x/2"), write("b", "x")})
+	if len(going) != 4 {
+		t.Fatalf("%d edits of 4 went on", len(going))
+	}
+	if diff := cmp.Diff(map[string]string{"x": ""}, files(push.Commits[len(push.Commits)-1])); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAuthorsWhoDoNotMeetGetOneCommitEach(t *testing.T) {
 	c := New(nil, Options{})
 	var batch []*pending

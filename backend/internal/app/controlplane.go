@@ -161,11 +161,10 @@ func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
 // addControllers adds what works on the control plane's objects. heard is when a
 // cluster's konnector was here last, and copied whether two copies of it are live.
 func (c *controlPlane) addControllers(git *repositories, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool) error {
-	heartbeats, err := heartbeat.New(ctrlmetrics.Registry)
+	heartbeats, err := heartbeat.New(c.GetClient(), heard, copied, ctrlmetrics.Registry)
 	if err != nil {
 		return err
 	}
-	heartbeats.Client, heartbeats.Heard, heartbeats.Copied, heartbeats.Now = c.GetClient(), heard, copied, time.Now
 	if err := c.Add(heartbeats); err != nil {
 		return err
 	}

@@ -46,10 +46,13 @@ type Heartbeat struct {
 	counted map[string]bool
 }
 
-// New registers the metric, and gives a Heartbeat to be filled in.
-func New(to prometheus.Registerer) (*Heartbeat, error) {
+// New registers a metric beside.
+func New(c client.Client, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool, to prometheus.Registerer) (*Heartbeat, error) {
 	r := &metrics.Registry{Registerer: to}
-	h := &Heartbeat{connected: r.Gauge("gitbind_konnector_connected", "1 where the cluster's konnector keeps in touch, 0 where it was not seen for five minutes: the condition Connected.", "cluster")}
+	h := &Heartbeat{
+		Client: c, Heard: heard, Copied: copied, Now: time.Now,
+		connected: r.Gauge("gitbind_konnector_connected", "1 where the cluster's konnector keeps in touch, 0 where it was not seen for five minutes: the condition Connected.", "cluster"),
+	}
 	return h, r.Err
 }
 

@@ -29,13 +29,12 @@ func TestTheMetricSaysWhichKonnectorsAreThere(t *testing.T) {
 		all = append(all, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}})
 	}
 	numbers := prometheus.NewRegistry()
-	h, err := New(numbers)
+	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(all...))
+	h, err := New(c, func(cluster string) time.Time { return heard[cluster] }, func(string, bool) bool { return false }, numbers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Client = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(all...))
-	h.Heard, h.Copied, h.Now = func(cluster string) time.Time { return heard[cluster] }, func(string, bool) bool { return false }, func() time.Time { return now }
-	h.listening = now
+	h.Now, h.listening = func() time.Time { return now }, now
 	looks := func(want map[string]float64) {
 		t.Helper()
 		h.look(t.Context()) // it writes the conditions,
@@ -58,7 +57,7 @@ func TestTheMetricSaysWhichKonnectorsAreThere(t *testing.T) {
 	now = now.Add(Patience)
 	heard["there"] = now
 	looks(map[string]float64{"there": 1, "away": 0})
-	if err := h.Client.Delete(t.Context(), all[1]); err != nil {
+	if err := c.Delete(t.Context(), all[1]); err != nil {
 		t.Fatal(err)
 	}
 	looks(map[string]float64{"there": 1})

@@ -57,14 +57,14 @@ const readInterval = time.Second
 // held by nobody. One that is not there may be about to be made, or its process may do
 // without: it counts as held for as long as others last.
 func (o *Observer) Held(ctx context.Context, namespace, name string) (bool, error) {
-	n, err := o.recent(ctx, client.ObjectKey{Namespace: namespace, Name: name})
-	return n.isHeld(o.Now(), 0), err
+	held, _, err := o.State(ctx, namespace, name)
+	return held, err
 }
 
-// Exists reports whether there is a Lease, which somebody holds or held.
-func (o *Observer) Exists(ctx context.Context, namespace, name string) (bool, error) {
+// State is Held, and whether there is a Lease, which somebody holds or held.
+func (o *Observer) State(ctx context.Context, namespace, name string) (held, exists bool, err error) {
 	n, err := o.recent(ctx, client.ObjectKey{Namespace: namespace, Name: name})
-	return n.isFree || n.holder != "", err
+	return n.isHeld(o.Now(), 0), n.isFree || n.holder != "", err
 }
 
 // Runs reports whether somebody was seen to take or renew a Lease, and holds it still.

@@ -38,7 +38,7 @@ func TestALeaseIsHeldUntilItWasSeenUnchangedForItsDuration(t *testing.T) {
 	}
 	exists := func(what string, want bool) {
 		t.Helper()
-		if got, err := o.Exists(t.Context(), "ns", "l"); err != nil || got != want {
+		if _, got, err := o.State(t.Context(), "ns", "l"); err != nil || got != want {
 			t.Errorf("%s: exists %v, %v", what, got, err)
 		}
 	}

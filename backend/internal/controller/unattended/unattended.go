@@ -22,10 +22,9 @@ import (
 // part has an owner of its own, as the rest is written by others, at other times.
 var part = status.Part{Owner: "gitbind-backend-shards", Conditions: []string{v1alpha1.ConditionUnattended}}
 
-// Leases tells whether there is a Lease, and whether somebody holds it.
+// Leases tells whether somebody may hold a Lease, and whether there is one.
 type Leases interface {
-	Exists(ctx context.Context, namespace, name string) (bool, error)
-	Held(ctx context.Context, namespace, name string) (bool, error)
+	State(ctx context.Context, namespace, name string) (held, exists bool, err error)
 }
 
 // Shards watches over the shards of all clusters. It is added to a manager.
@@ -156,11 +155,7 @@ const renewalTimeout = 20 * time.Second
 // lookAt notes whether a shard's Lease is held, and reports whether that is so for long
 // enough to say so: until then, what was said stays.
 func (s *Shards) lookAt(ctx context.Context, shard string) bool {
-	held, err := s.Leases.Held(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(shard))
-	if err != nil {
-		return false
-	}
-	exists, err := s.Leases.Exists(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(shard))
+	held, exists, err := s.Leases.State(ctx, v1alpha1.SystemNamespace, v1alpha1.ShardLease(shard))
 	if err != nil {
 		return false
 	}

@@ -21,21 +21,20 @@ import (
 // does not answer.
 type leases map[string]bool
 
-func (l leases) Exists(_ context.Context, _, name string) (bool, error) {
-	_, ok := l[name]
-	return ok, nil
+func (l leases) State(_ context.Context, namespace, name string) (held, exists bool, err error) {
+	if l == nil || namespace != v1alpha1.SystemNamespace {
+		return false, false, errors.New("no answer")
+	}
+	held, exists = l[name]
+	return held, exists, nil
 }
 
 // missing answers as if a Lease that there is not were held, or not.
 type missing struct{ leases }
 
-func (missing) Exists(context.Context, string, string) (bool, error) { return false, nil }
-
-func (l leases) Held(_ context.Context, namespace, name string) (bool, error) {
-	if l == nil || namespace != v1alpha1.SystemNamespace {
-		return false, errors.New("no answer")
-	}
-	return l[name], nil
+func (m missing) State(ctx context.Context, namespace, name string) (held, exists bool, err error) {
+	held, _, err = m.leases.State(ctx, namespace, name)
+	return held, false, err
 }
 
 // newClient is one of an API server that has clusters.

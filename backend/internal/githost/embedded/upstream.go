@@ -72,7 +72,7 @@ type copied struct {
 	failed error
 }
 
-// boundedRefs reads maxRefsAnswer of an answer to what gets a list of refs.
+// boundedRefs reads maxRefsAnswer of the answer to each GET: a list of refs, as Git posts all else.
 type boundedRefs struct{ http.RoundTripper }
 
 func (b boundedRefs) RoundTrip(r *http.Request) (*http.Response, error) {

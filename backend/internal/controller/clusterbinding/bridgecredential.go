@@ -46,6 +46,7 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 	if before.RepositoryURL != "" {
 		elsewhere = before.RepositoryURL != url
 	}
+	before.RepositoryURL = url
 	lacking := r.Accounts != nil && (before.GitPassword == "" || elsewhere)
 	switch {
 	case asked, lacking, !now.Before(before.Expires.Add(-bridgeLeft)):
@@ -54,11 +55,9 @@ func (r *Reconciler) bridgeCredential(ctx context.Context, cb *v1alpha1.ClusterB
 		}
 	case r.Accounts == nil && (before.GitPassword != "" || elsewhere):
 		next = before // of the host that had the repository before
-		next.RepositoryURL = url
 		next.GitUsername, next.GitPassword, next.GitExpires, next.GitRenewAfter = "", "", time.Time{}, time.Time{}
 	case r.Accounts != nil && !before.GitExpires.IsZero() && !now.Before(before.GitRenewAfter):
 		next = before // the host ends what it gave sooner than that
-		next.RepositoryURL = url
 	default:
 		return nil
 	}

@@ -118,9 +118,14 @@ func (r *Reconciler) endCredentials(ctx context.Context, cb *v1alpha1.ClusterBin
 			return of(s.Data), client.IgnoreNotFound(err)
 		}
 		names, err := counting(ctx)
-		if err != nil || !r.countOthers(cb.Name, agent, names) && !all {
+		if err != nil {
 			return err
 		}
+		// Noted before, so that a host that fails is asked again only with all.
+		if changed := r.noteCounting(cb.Name, agent, names); !changed && !all {
+			return nil
+		}
+		// The host reads it again when it knows what there is: what was issued meanwhile stays.
 		return r.Accounts.Retain(ctx, cb.Name, agent, counting)
 	}
 	return errors.Join(
@@ -133,9 +138,9 @@ func (r *Reconciler) endCredentials(ctx context.Context, cb *v1alpha1.ClusterBin
 	)
 }
 
-// countOthers notes which credentials of an agent count, and tells whether others did before. Of
+// noteCounting notes which credentials of an agent count, and reports whether others did before. Of
 // none, nothing is kept: the cluster may be gone.
-func (r *Reconciler) countOthers(cluster, agent string, names []string) bool {
+func (r *Reconciler) noteCounting(cluster, agent string, names []string) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := [2]string{cluster, agent}

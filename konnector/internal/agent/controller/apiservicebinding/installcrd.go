@@ -154,7 +154,17 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 	}
 	if err != nil {
 		l.schema = nil // It is not installed.
+		return notInstalled(ctx, want.Name, present, err)
 	}
+	if waits := notServed(live); waits != nil {
+		return nil, waits, nil
+	}
+	return live, r.rewrittenByOthers(l, key), nil
+}
+
+// notInstalled says why a definition was not created or updated. Present is the one that is served
+// meanwhile, nil for none.
+func notInstalled(ctx context.Context, name string, present *apiextensionsv1.CustomResourceDefinition, err error) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	switch {
 	case apierrors.IsInvalid(err), admission.Denied(err):
 		return present, &notReady{reason: "CRDRefused", retry: refusedWait, message: "This cluster's API server refuses the definition of the API: " + err.Error()}, nil
@@ -162,20 +172,23 @@ func (r *Reconciler) install(ctx context.Context, l *look, want *apiextensionsv1
 		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is being installed.", retry: conflictWait}, nil
 	case apierrors.IsForbidden(err):
 		return nil, &notReady{reason: "Forbidden", retry: rightsWait, message: fmt.Sprintf(
-			"The konnector may not install the definition of %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", want.Name)}, nil
-	case err != nil && present != nil:
+			"The konnector may not install the definition of %s in this cluster. Bind the API again (kubectl gitbind bind) to grant it.", name)}, nil
+	case present != nil:
 		return present, &notReady{reason: "CRDNotInstalled", retry: refusedWait, message: "The newest definition of the API could not be installed, and it is tried again: " + told(ctx, err) + "."}, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", want.Name, err)
 	}
-	if !apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) {
-		if c := apihelpers.FindCRDCondition(live, apiextensionsv1.NamesAccepted); c != nil && c.Status == apiextensionsv1.ConditionFalse {
-			return nil, &notReady{reason: "CRDNotEstablished", message: fmt.Sprintf(
-				"The CustomResourceDefinition is installed, and not served, as another one of group %s has one of its names: %s. It is served when that one is gone (kubectl get crds).", live.Spec.Group, c.Message)}, nil
-		}
-		return nil, &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet."}, nil
+	return nil, nil, fmt.Errorf("install CustomResourceDefinition %s: %w", name, err)
+}
+
+// notServed says why a definition that is installed is not served; nil where it is.
+func notServed(live *apiextensionsv1.CustomResourceDefinition) *notReady {
+	if apihelpers.IsCRDConditionTrue(live, apiextensionsv1.Established) {
+		return nil
 	}
-	return live, r.rewrittenByOthers(l, key), nil
+	if c := apihelpers.FindCRDCondition(live, apiextensionsv1.NamesAccepted); c != nil && c.Status == apiextensionsv1.ConditionFalse {
+		return &notReady{reason: "CRDNotEstablished", message: fmt.Sprintf(
+			"The CustomResourceDefinition is installed, and not served, as another one of group %s has one of its names: %s. It is served when that one is gone (kubectl get crds).", live.Spec.Group, c.Message)}
+	}
+	return &notReady{reason: "CRDNotEstablished", message: "The CustomResourceDefinition is installed, and not served yet."}
 }
 
 // rewrittenByOthers says that somebody puts another definition in the place of ours each time,

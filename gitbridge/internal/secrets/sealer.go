@@ -160,14 +160,25 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 		s.options.NoRight(c.Object.GetNamespace())
 		return keep(noRight(c.Object.GetNamespace()))
 	}
-	out, versions := Result{Withheld: map[string]string{}}, map[string]int64{}
-	var trouble error
+	out, versions, err := s.sealAll(ctx, c, found, selections, to{signer, recipients}, status)
+	s.finish(&out, c, signer, versions, status)
+	if len(out.Withheld) == 0 {
+		// As it is read back: an answer that says the same is the same.
+		out.Withheld = nil
+	}
+	return out, err
+}
+
+// sealAll judges each Secret that was found, and gives the versions that travel. The error is of some:
+// the others are judged all the same.
+func (s *Sealer) sealAll(ctx context.Context, c Claim, found map[string]selection.Taken, selections []selection.Selection, to to, status Status) (out Result, versions map[string]int64, trouble error) {
+	out, versions = Result{Withheld: map[string]string{}}, map[string]int64{}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if len(versions) == selection.Max {
 			out.Withheld[contract.AllSecrets] = fmt.Sprintf("no more than %d Secrets travel with a claim, and there are %d", selection.Max, len(found))
 			break
 		}
-		v, err := s.seal(ctx, c, found[name], selections, to{signer, recipients}, status)
+		v, err := s.seal(ctx, c, found[name], selections, to, status)
 		if err != nil {
 			// The others go on, and this one stays as it is.
 			trouble = errors.Join(trouble, err)
@@ -188,12 +199,7 @@ func (s *Sealer) Seal(ctx context.Context, c Claim, status Status) (Result, erro
 		}
 		out.Again = out.Again || v.later
 	}
-	s.finish(&out, c, signer, versions, status)
-	if len(out.Withheld) == 0 {
-		// As it is read back: an answer that says the same is the same.
-		out.Withheld = nil
-	}
-	return out, trouble
+	return out, versions, trouble
 }
 
 // None is the Result for a claim that has no Secrets any more.

@@ -113,6 +113,16 @@ func (l *look) baseFor(version *contract.Claim) base.Base {
 	return b
 }
 
+// baseRemoved is the base as it is, or a first one, and says that the claim is to go.
+func (l *look) baseRemoved() base.Base {
+	b := l.baseFor(l.facts.Live)
+	if l.base != nil {
+		b = *l.base
+	}
+	b.UID, b.Removed = l.object.GetUID(), true
+	return b
+}
+
 // leftOut are the fields of a version that the file does not have.
 func (l *look) leftOut(version *contract.Claim) []string {
 	if l.says == nil && l.base != nil {
@@ -242,14 +252,10 @@ func (r *reconciler) removing(ctx context.Context, l *look) error {
 }
 
 func (r *reconciler) recordRemoved(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
-	b := l.baseFor(l.facts.Live)
-	if l.base != nil {
-		b = *l.base
-	}
-	if b.Removed && b.UID == l.object.GetUID() {
+	b := l.baseRemoved()
+	if l.base != nil && l.base.Removed && l.base.UID == b.UID {
 		return l.object, nil
 	}
-	b.UID, b.Removed = l.object.GetUID(), true
 	return r.patchBase(ctx, l, l.object, b, metadata{})
 }
 

@@ -106,12 +106,7 @@ func (r *reconciler) removeFile(ctx context.Context, l *look) (*unstructured.Uns
 	if _, err := r.push(ctx, l, c); err != nil {
 		return nil, err
 	}
-	b := l.baseFor(l.facts.Live)
-	if l.base != nil {
-		b = *l.base
-	}
-	b.Removed = true
-	return r.recordPushed(ctx, l, l.object, b, nil)
+	return r.recordPushed(ctx, l, l.object, l.baseRemoved(), nil)
 }
 
 // change is what is done to a claim's file, and by whom.

@@ -53,6 +53,10 @@ func (f Facts) reviewed() bool { return f.Review && f.Emergency == "" && !f.Unbi
 // needsVerdict reports whether a change of main waits for what becomes of a proposal. An
 // emergency is for what is changed after it was declared, and who has changes reviewed no
 // more has decided on none of them: what was proposed before, as it is, waits still.
+//
+// It is wider than isProposed, as what waits without being just what was proposed is to be
+// proposed first: any change where changes are reviewed, and a removal that was proposed, which is
+// still the same one where main's file is another one by now.
 func (f Facts) needsVerdict(d Decision) bool {
 	p := f.Proposed
 	switch {

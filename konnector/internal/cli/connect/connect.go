@@ -152,9 +152,6 @@ func (c connecting) connect(ctx context.Context) error {
 	// The new credential takes the old one's place at once, so it is asked for
 	// when nothing stands between it and the konnector any more.
 	answer, err := c.register(ctx, backend, uid)
-	if err != nil && c.before != nil {
-		err = Unanswered(err)
-	}
 	if err != nil {
 		return err
 	}
@@ -226,15 +223,16 @@ func (c connecting) backend(ctx context.Context) (*controlplane.Client, []restap
 // register gets the cluster's repository, and a new credential.
 func (c connecting) register(ctx context.Context, backend *controlplane.Client, uid string) (restapi.Cluster, error) {
 	request := restapi.ConnectRequest{Name: displayName(c.Input), ClusterUID: uid, Reclaim: c.Reclaim, Force: c.Force}
-	if c.before != nil {
-		request.ConnectedAs = c.before.Spec.ClusterID
+	if c.before == nil {
+		return backend.Connect(ctx, request)
 	}
+	request.ConnectedAs = c.before.Spec.ClusterID
 	answer, err := backend.Connect(ctx, request)
-	if err == nil && c.before != nil && answer.ID != c.before.Spec.ClusterID {
+	if err == nil && answer.ID != request.ConnectedAs {
 		// Another cluster's credential is of no use to this one's konnector.
-		err = fmt.Errorf("the connection %q is cluster %s, and %s answered with cluster %s", c.Name, c.before.Spec.ClusterID, c.BackendURL, answer.ID)
+		err = fmt.Errorf("the connection %q is cluster %s, and %s answered with cluster %s", c.Name, request.ConnectedAs, c.BackendURL, answer.ID)
 	}
-	return answer, err
+	return answer, Unanswered(err)
 }
 
 // checkNew refuses to let a cluster take the place of another one that has a

@@ -43,9 +43,14 @@ type Check struct {
 	OK, Pending bool
 	// Words is one line of at most MaxWords characters; URL leads to more.
 	Words, URL string
-	// Text says more, in Markdown of at most 64,000 bytes. It is shown beside the discussion, once.
+	// Text says more, in Markdown of at most MaxText bytes. It is shown beside the discussion, once.
 	Text string
 }
 
-// MaxWords is how long the words of a Check may be, in characters.
-const MaxWords = 250
+const (
+	// MaxWords is how long the words of a Check may be, in characters.
+	MaxWords = 250
+	// MaxText is how long its text may be, in bytes: hosts take no more than 64 KiB, with what they
+	// are told beside it.
+	MaxText = 60 << 10
+)

@@ -5,18 +5,14 @@ import (
 	"strings"
 	"unicode"
 
+	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/brief"
 )
 
-const (
-	// maxRows is how many fields are shown in a comment, and maxCell how long each value,
-	// in characters.
-	maxRows, maxCell = 60, 160
-	// maxCheckText is how long the text of a check is, in bytes: hosts take no more than 64 KiB, and it
-	// is kept in memory.
-	maxCheckText = 60 << 10
-)
+// maxRows is how many fields are shown in a comment, and maxCell how long each value,
+// in characters.
+const maxRows, maxCell = 60, 160
 
 // does says what becomes of a service.
 var does = map[restapi.Action]string{restapi.ActionCreate: "orders", restapi.ActionUpdate: "changes", restapi.ActionDelete: "cancels"}
@@ -91,11 +87,12 @@ func comment(words, url string, files []restapi.ChangedFile) string {
 
 // ended ends a text that is too long with a line of it.
 func ended(text string) string {
-	if len(text) <= maxCheckText {
+	if len(text) <= githost.MaxText {
 		return text
 	}
-	lines := text[:strings.LastIndexByte(text[:maxCheckText], '\n')+1]
-	return strings.TrimRight(lines, "\n") + "\n\n… and more\n"
+	const more = "\n\n… and more\n"
+	lines := text[:strings.LastIndexByte(text[:githost.MaxText-len(more)+1], '\n')+1]
+	return strings.TrimRight(lines, "\n") + more
 }
 
 // code shows the beginning of a text as it is, "" for none.

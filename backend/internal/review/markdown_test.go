@@ -105,7 +105,7 @@ func TestH4_ACommentIsNoLongerThanHostsTake(t *testing.T) {
 		files[i] = restapi.ChangedFile{Path: path, Problem: path, Untried: path, Waits: path}
 	}
 	got := comment("300 files would be refused", "u", files)
-	if len(got) > 64<<10 || !strings.HasSuffix(got, "</code>\n\n… and more\n") {
+	if len(got) > githost.MaxText || !strings.HasSuffix(got, "</code>\n\n… and more\n") {
 		t.Errorf("%d bytes: %s", len(got), got[len(got)-100:])
 	}
 	var results []result
@@ -113,7 +113,10 @@ func TestH4_ACommentIsNoLongerThanHostsTake(t *testing.T) {
 		results = append(results, result{contract.Key{Namespace: strings.Repeat("-", 250), Name: "x"}, strings.Repeat("-", 1000), false, false, false})
 	}
 	c := &Checks{service: &Service{}}
-	if check := c.summarizeMerged(cluster, githost.Check{Text: got}, results); len(check.Text) > 64<<10 {
+	if check := c.summarizeMerged(cluster, githost.Check{Text: got}, results); len(check.Text) > githost.MaxText {
 		t.Errorf("merged, it has %d bytes", len(check.Text))
+	}
+	if short := ended(strings.Repeat("x\n", githost.MaxText)); len(short) > githost.MaxText || len(short) < githost.MaxText-2 {
+		t.Errorf("of short lines, it has %d bytes", len(short))
 	}
 }

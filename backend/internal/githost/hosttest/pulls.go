@@ -106,7 +106,7 @@ func checks(t *testing.T, w World) {
 		}
 	}
 	// What is as long as it may be is not refused.
-	long := githost.Check{Commit: commit, Branch: copied, OK: true, Words: strings.Repeat("ü", githost.MaxWords), URL: "https://gitbind.example.com/2", Text: strings.Repeat("ü ", 64_000/3)}
+	long := githost.Check{Commit: commit, Branch: copied, OK: true, Words: strings.Repeat("ü", githost.MaxWords), URL: "https://gitbind.example.com/2", Text: strings.Repeat("ü ", githost.MaxText/3)}
 	if err := h.Check(t.Context(), id, long); err != nil {
 		t.Error(err)
 	}

@@ -265,8 +265,9 @@ func (b *Branch) foreign() func(contract.Observed) bool {
 	}
 }
 
-// IsSetBack reports whether the branch, as it was seen last, is an older state of the one that was
-// written here.
+// IsSetBack reports whether the newest known tree is of the epoch that is written here, and older
+// than what the branch is known to have had. Somebody who follows the branch may have looked at just
+// that tree before this was known, as a write was not acknowledged yet, and has to look at it again.
 func (b *Branch) IsSetBack() bool {
 	b.mu.Lock()
 	epoch, sequence := b.epoch, b.observed.Sequence

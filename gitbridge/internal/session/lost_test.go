@@ -77,8 +77,6 @@ func (w *world) observes(commit store.Hash) {
 	})
 }
 
-// Of an object that was made, and is missing, only its answer tells that it was there. That may
-// be on the host though the bridge was not told so.
 // slow is a branch whose writers hear late that they have written.
 type slow struct {
 	store.Branch
@@ -123,6 +121,8 @@ func TestAStatusThatIsSetBackBeforeAWriteIsHeardOfIsNoticed(t *testing.T) {
 	})
 }
 
+// Of an object that was made, and is missing, only its answer tells that it was there. That may
+// be on the host though the bridge was not told so.
 func TestAnAnswerThatMayHaveLandedIsAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

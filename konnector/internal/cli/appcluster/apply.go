@@ -44,7 +44,7 @@ func (c *Cluster) Apply(ctx context.Context, o client.Object) (string, error) {
 // Served are the objects that can be applied here: Kubernetes has the kinds MutatingAdmissionPolicy and
 // MutatingAdmissionPolicyBinding since 1.36, and earlier API servers refuse their objects. left is told of each
 // that it leaves out.
-func (c *Cluster) Served(objects []client.Object, left func(client.Object)) ([]client.Object, error) {
+func Served[O client.Object](c *Cluster, objects []O, left func(O)) ([]client.Object, error) {
 	var out []client.Object
 	for _, o := range objects {
 		gvk, err := c.GroupVersionKindFor(o)

@@ -229,7 +229,7 @@ func (b binder) note(line string) { fmt.Fprintln(b.Notes, line) }
 // attributed to users then.
 func (b binder) served(offer restapi.Offer, say func(string)) (out []client.Object, attributed bool, err error) {
 	attributed = true
-	out, err = b.Cluster.Served(objects(b.connection.Name, offer, b.NoAggregate), func(client.Object) {
+	out, err = appcluster.Served(b.Cluster, objects(b.connection.Name, offer, b.NoAggregate), func(client.Object) {
 		say("no attribution: Kubernetes 1.36 can name the users who changed a claim, this cluster cannot")
 		attributed = false
 	})

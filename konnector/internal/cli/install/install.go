@@ -158,12 +158,8 @@ func Served(c *appcluster.Cluster, o Options, tell func(string)) ([]client.Objec
 	if err != nil {
 		return nil, err
 	}
-	objects := make([]client.Object, len(all))
-	for i, u := range all {
-		objects[i] = u
-	}
-	return c.Served(objects, func(o client.Object) {
-		tell(appcluster.Describe(o.(*unstructured.Unstructured)) + " left out: Kubernetes 1.36 has this kind, this cluster does not. Commits cannot name the users who changed a claim or a binding.")
+	return appcluster.Served(c, all, func(u *unstructured.Unstructured) {
+		tell(appcluster.Describe(u) + " left out: Kubernetes 1.36 has this kind, this cluster does not. Commits cannot name the users who changed a claim or a binding.")
 	})
 }
 

@@ -1,10 +1,12 @@
 // Package brief shortens what others wrote, and lists of it, to a length that a message, a page
-// and a log can take. It leaves in them what could steer a terminal or a browser.
+// and a log can take. It leaves in them what could steer a terminal or a browser, of which IsHidden
+// tells.
 package brief
 
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -37,4 +39,11 @@ func List(all []string, most int, separator string) string {
 		all = append(all[:most:most], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(all, separator)
+}
+
+// IsHidden reports whether a character cannot be seen for what it is: control characters but line
+// feed and tab, those that turn the direction of writing or have no width, those of private use, and
+// the separators of lines and of paragraphs.
+func IsHidden(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
 }

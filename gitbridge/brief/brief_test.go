@@ -60,3 +60,17 @@ func TestWhatIsCutIsTheBeginningOfAText(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatCannotBeSeenIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, r := range "\x00\x1b\r\x7f\u0085\u00ad\u200b\u200d\u202e\u2028\u2029\u2066\ue000\ufeff" {
+		if !brief.IsHidden(r) {
+			t.Errorf("%U can be seen", r)
+		}
+	}
+	for _, r := range " \n\taé中\u00a0\ufe0f\ufffd❤" {
+		if brief.IsHidden(r) {
+			t.Errorf("%U cannot be seen", r)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func literal(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case unwelcome(r), r == '\n', r == '\t':
+		case brief.IsHidden(r), r == '\n', r == '\t':
 			b.WriteByte(' ')
 		case r < unicode.MaxASCII && !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != ' ':
 			fmt.Fprintf(&b, "&#%d;", r)

@@ -44,7 +44,7 @@ var asText = regexp.MustCompile(`<code>(&#\d+;|[\pL\pN ])*</code>`)
 func TestNothingThatIsProposedIsMoreThanText(t *testing.T) {
 	for _, value := range []string{
 		"a | b", "`` ` ``", "</code><img src=x>", "@admin #1 !2", "x @acme/everyone", "&#35;12", "[x](javascript:x)", "a\n\n# b", "\\|",
-		"http://evil.example.com", "*x* _y_", "a\u202eb", "&lt;",
+		"http://evil.example.com", "*x* _y_", "a\u202eb", "a\u2028b", "&lt;",
 	} {
 		if shown := literal(value); asText.FindString("<code>"+shown+"</code>") == "" {
 			t.Errorf("%q is %s", value, shown)

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +27,7 @@ import (
 	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/brief"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/policies/evaluator"
 )
@@ -277,15 +277,10 @@ func check(in restapi.Review) error {
 		return refusal.New(refusal.Invalid, "message: say something, so that the person who proposed it can go on")
 	case len(in.Message) > githost.MaxMessage:
 		return refusal.New(refusal.Invalid, "message: it has %d bytes, at most %d", len(in.Message), githost.MaxMessage)
-	case !utf8.ValidString(in.Message) || strings.ContainsFunc(in.Message, unwelcome):
+	case !utf8.ValidString(in.Message) || strings.ContainsFunc(in.Message, brief.IsHidden):
 		return refusal.New(refusal.Invalid, "message: it has characters that cannot be seen")
 	}
 	return nil
-}
-
-// unwelcome tells whether a character of a message is none that people write.
-func unwelcome(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r))
 }
 
 // permission is what a person may do with a change: nil, or a refusal.

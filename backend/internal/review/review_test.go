@@ -482,6 +482,7 @@ func TestBadInput(t *testing.T) {
 		"message: it has 4097 bytes":  func(in *restapi.Review) { in.Message = strings.Repeat("x", githost.MaxMessage+1) },
 		"message: it has characters":  func(in *restapi.Review) { in.Message = "a\u202eb" },
 		"characters that cannot be s": func(in *restapi.Review) { in.Message = "a\x1b[2Jb" },
+		"that cannot be seen":         func(in *restapi.Review) { in.Message = "a\u2028b" },
 	} {
 		in := verdict(restapi.VerdictApprove)
 		change(&in)

@@ -8,6 +8,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/gitbridge/api/restapi"
+	"gitbind.dev/gitbridge/brief"
 )
 
 type catalogView struct {
@@ -101,7 +102,7 @@ func matches(search string, texts ...string) bool {
 func query(r *http.Request, name string) string {
 	const most = 100
 	s := strings.Map(func(c rune) rune {
-		if hidden(c) || c == '\n' || c == '\t' {
+		if brief.IsHidden(c) || c == '\n' || c == '\t' {
 			return -1
 		}
 		return c

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"gitbind.dev/gitbridge/brief"
 )
@@ -15,28 +14,18 @@ import (
 // content than it has.
 func visible(s string) string {
 	s = strings.ToValidUTF8(s, "�")
-	if !strings.ContainsFunc(s, hidden) {
+	if !strings.ContainsFunc(s, brief.IsHidden) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if hidden(r) {
+		if brief.IsHidden(r) {
 			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
 		} else {
 			b.WriteRune(r)
 		}
 	}
 	return b.String()
-}
-
-func hidden(r rune) bool {
-	switch r {
-	case '\n', '\t':
-		return false
-	case '\u2028', '\u2029':
-		return true
-	}
-	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Co, r)
 }
 
 // short cuts a text to so many characters, on one line.

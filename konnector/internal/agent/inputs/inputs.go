@@ -86,7 +86,9 @@ type Outcome struct {
 	// Retry, if not 0, is how long until it is to be looked at again though nothing changed.
 	Retry time.Duration
 
-	of string
+	// of names what it was made of, and sender is the one that it was made with.
+	of     string
+	sender *encryption.Sender
 }
 
 // Maker makes the files of one API's claims.
@@ -105,7 +107,6 @@ type Maker struct {
 type known struct {
 	outcome Outcome
 	file    store.Hash
-	sender  *encryption.Sender
 }
 
 // New returns a Maker that works until ctx ends. Changed has a claim looked at again, by
@@ -153,11 +154,11 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 	if len(found) == 0 && !exists && (c.Answered == nil || len(c.Answered.Objects) == 0) {
 		return out, nil
 	}
-	out.of = fmt.Sprint(c.UID, c.Offered)
+	out.of, out.sender = fmt.Sprint(c.UID, c.Offered), sender
 	for _, f := range found {
 		out.of += fmt.Sprint(" ", f.resource, f.taken.Version())
 	}
-	if ok && last.outcome.of == out.of && last.sender == sender && exists && entry.Hash == last.file && !c.isOlder(last.outcome.Sequence) {
+	if ok && last.outcome.of == out.of && last.outcome.sender == sender && exists && entry.Hash == last.file && !c.isOlder(last.outcome.Sequence) {
 		out.Sequence, out.Objects, out.Troubles = last.outcome.Sequence, last.outcome.Objects, slices.Concat(out.Troubles, last.outcome.Troubles)
 		return out, nil
 	}
@@ -169,9 +170,9 @@ func (m *Maker) Make(ctx context.Context, c Claim, sender *encryption.Sender) (O
 	if err != nil {
 		return kept, err
 	}
-	made, err := m.seal(c, sender, inputs, entry, exists, out)
+	made, err := m.seal(c, inputs, entry, exists, out)
 	if err == nil && made.File == nil && made.Sequence > 0 {
-		m.remember(c.Key, made, selected, entry.Hash, sender)
+		m.remember(c.Key, made, selected, entry.Hash)
 	}
 	return made, err
 }
@@ -183,7 +184,8 @@ func (c Claim) isOlder(sequence int64) bool {
 }
 
 // seal makes the file of a claim's objects, unless the one that is there says the same.
-func (m *Maker) seal(c Claim, sender *encryption.Sender, inputs []encryption.Input, entry store.Entry, exists bool, out Outcome) (Outcome, error) {
+func (m *Maker) seal(c Claim, inputs []encryption.Input, entry store.Entry, exists bool, out Outcome) (Outcome, error) {
+	sender := out.sender
 	for _, in := range inputs {
 		out.Objects = append(out.Objects, in.Object().String())
 	}
@@ -220,18 +222,18 @@ func (m *Maker) seal(c Claim, sender *encryption.Sender, inputs []encryption.Inp
 	return out, nil
 }
 
-// Pushed notes that the file of an outcome is on main, under this hash.
-func (m *Maker) Pushed(key contract.Key, o Outcome, file store.Hash, sender *encryption.Sender) {
-	m.remember(key, o, 0, file, sender)
+// Pushed notes that the file of an outcome is on main.
+func (m *Maker) Pushed(key contract.Key, o Outcome) {
+	m.remember(key, o, 0, store.BlobHash(o.File))
 }
 
 // remember keeps what main has, without the troubles that each look finds by itself.
-func (m *Maker) remember(key contract.Key, o Outcome, selected int, file store.Hash, sender *encryption.Sender) {
+func (m *Maker) remember(key contract.Key, o Outcome, selected int, file store.Hash) {
 	o.File = nil
 	o.Troubles = slices.DeleteFunc(slices.Clone(o.Troubles[selected:]), func(t Trouble) bool { return t.Reason == Missing || t.Reason == TooMany })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known[key] = known{o, file, sender}
+	m.known[key] = known{o, file}
 }
 
 // Forget says that a claim is gone, or refers to nothing any more.
@@ -254,7 +256,7 @@ func (m *Maker) Stale(sender *encryption.Sender) []contract.Key {
 	defer m.mu.Unlock()
 	var out []contract.Key
 	for key, k := range m.known {
-		if k.sender != sender {
+		if k.outcome.sender != sender {
 			out = append(out, key)
 		}
 	}

@@ -120,13 +120,12 @@ func (w *world) make(key contract.Key, offered ...v1alpha1.PermissionClaim) Outc
 
 func (w *world) push(key contract.Key, o Outcome) {
 	w.Helper()
-	s, err := w.main.Update(w.Context(), store.Edit{
+	_, err := w.main.Update(w.Context(), store.Edit{
 		Author: store.Signature{Name: "K", Email: "k@example.org"}, Subject: "inputs",
 		Apply: func(t *store.Tree) error { return t.Write(key.InputsPath(), o.File) },
 	})
 	w.must(err)
-	e, _ := s.Entry(key.InputsPath())
-	w.maker.Pushed(key, o, e.Hash, w.sender)
+	w.maker.Pushed(key, o)
 }
 
 var byLabel = v1alpha1.PermissionClaim{Direction: v1alpha1.DirectionUp, MatchLabels: map[string]string{"of": "$(name)"}}

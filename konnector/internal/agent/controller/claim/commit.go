@@ -44,7 +44,6 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	b.Blob, b.LeftOut = string(store.BlobHash(data)), nil
 	// What it refers to comes with it. What keeps that from being read does not keep the
 	// claim, and is told when its status is.
-	sender := l.api.Repository.Sender()
 	sent, err := r.inputs.make(ctx, l, string(u.GetUID()), l.facts.Live)
 	if errors.Is(err, objectwatch.ErrNotKnown) {
 		return nil, err
@@ -71,7 +70,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 		return nil, err
 	}
 	if sent.File != nil {
-		r.inputs.maker.Pushed(l.key, sent, store.BlobHash(sent.File), sender)
+		r.inputs.maker.Pushed(l.key, sent)
 	}
 	b.Commit, b.Committed = string(s.Head()), true
 	return r.recordPushed(ctx, l, u, b, users)

@@ -78,7 +78,6 @@ func (s *inputSender) send(ctx context.Context, l *look) error {
 		l.inputs.condition = conditionIn(l.object, conditionInputs)
 		return nil
 	}
-	sender := l.api.Repository.Sender()
 	// What is proposed refers to nothing yet.
 	made, err := s.make(ctx, l, uid, l.facts.File)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *inputSender) send(ctx context.Context, l *look) error {
 			for range 1 + len(made.File)/inputsUnit {
 				s.writes.Spend(l.key, time.Now())
 			}
-			s.maker.Pushed(l.key, made, store.BlobHash(made.File), sender)
+			s.maker.Pushed(l.key, made)
 		}
 	}
 	s.say(l, made)

@@ -224,13 +224,11 @@ func (s *inputSender) say(l *look, made inputs.Outcome) {
 func (r *reconciler) settledInputs(ctx context.Context, l *look, now bool) (result ctrl.Result, done bool, err error) {
 	err = r.inputs.send(ctx, l)
 	switch {
-	case errors.Is(err, objectwatch.ErrNotKnown) && !now:
-		// It is called when it is known; until then its status says what it said.
-		return ctrl.Result{}, true, nil
 	case errors.Is(err, objectwatch.ErrNotKnown):
-		return ctrl.Result{}, false, nil
+		// It is called when it is known; until then its status says what it said.
+		return ctrl.Result{}, !now, nil
 	case err != nil:
-		return ctrl.Result{}, !now, err
+		return ctrl.Result{}, true, err
 	}
 	// What the claim itself waits for is waited for first: a claim waits for one thing.
 	if l.inputs.awaited != "" && !now && l.decision.Action == decision.Nothing && !l.answerIsDue() {

@@ -216,7 +216,7 @@ func (r *reconciler) settle(ctx context.Context, l *look, o settleOptions) (_ ct
 		// What the control plane said last is kept, and only the object has it.
 		return ctrl.Result{}, errIncomplete
 	}
-	if result, done, err := r.settledInputs(ctx, l, o.now); done || err != nil {
+	if result, done, err := r.settledInputs(ctx, l, o.now); done {
 		return result, err
 	}
 	undelivered := r.secrets.deliver(ctx, l)

@@ -267,7 +267,7 @@ func (r *running) followGit(ctx context.Context, q workqueue.TypedRateLimitingIn
 		}
 		if c.Recovered {
 			// The keys may be others.
-			for _, key := range r.reconciler.inputs.maker.Stale(r.reconciler.api().Repository.Sender()) {
+			for _, key := range r.reconciler.inputs.maker.Stale(api.Repository.Sender()) {
 				q.Add(request(key))
 			}
 		}

@@ -272,10 +272,7 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 		v.Attention, v.More = cutRows(attention(clusterNames{cb, namesOf(exports)}, s))
 		v.Refused, v.MoreFiles = cutRows(refused(s))
 	}
-	// What cannot be read just now is left out.
-	if changes, err := h.Reviews.Changes(r.Context(), who, cb.Name); err == nil {
-		v.Changes = h.changeRows(cb.Name, changes)
-	}
+	h.addChanges(r.Context(), who, &v)
 	switch {
 	case !access.Owns(who, cb):
 		v.Owner = visible(cb.Spec.Owner.Username)
@@ -283,6 +280,17 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 		h.ownersPart(r.Context(), who, cb, exports, &v)
 	}
 	return &page{Title: v.Name, Kicker: "Cluster", Place: "clusters", Crumbs: []crumb{{"Clusters", "/clusters"}}, Template: "cluster", Body: v}, nil
+}
+
+// addChanges adds the changes that are proposed. There are none in a repository without main.
+func (h *handler) addChanges(ctx context.Context, who login.Identity, v *clusterView) {
+	changes, err := h.Reviews.Changes(ctx, who, v.ID)
+	if err != nil && !refusal.Is(err, refusal.NotFound) {
+		_, said := refusal.Answer(err)
+		v.Notes = append(v.Notes, Note{Tone: Warn, Title: "Proposed changes cannot be shown", Text: sentence(said)})
+		h.Log.ErrorContext(ctx, "List proposed changes for the web page", "cluster", v.ID, "error", err)
+	}
+	v.Changes = h.changeRows(v.ID, changes)
 }
 
 // ownersPart adds what a cluster's owner can change on its page, outside of its live parts. None

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/contract"
 )
@@ -101,5 +103,34 @@ func TestWhatKeepsAClustersPageUpToDateAsksForNoOffersAndShares(t *testing.T) {
 	}
 	if live(fresh) != live(whole) {
 		t.Errorf("the live part is\n%s\nwant\n%s", live(fresh), live(whole))
+	}
+}
+
+func TestAClustersPageSaysThatProposedChangesCannotBeShown(t *testing.T) {
+	t.Parallel()
+	const title = "Proposed changes cannot be shown"
+	for _, c := range []struct {
+		name  string
+		err   error
+		words string
+	}{
+		{"what passes", refusal.New(refusal.Unavailable, "the Git host takes too long: try again"), "The Git host takes too long: try again."},
+		{"what the backend alone knows", errors.New("git in /srv/git: exit status 128"), "Internal error: the backend&#39;s log says more."},
+		{"a repository without main", refusal.New(refusal.NotFound, "there is no such proposed change"), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := lived()
+			var log strings.Builder
+			w.unlisted, w.logs = c.err, &log
+			answer := w.get(t, alice, clusterURL)
+			page := answer.Body.String()
+			if said := strings.Contains(page, title); answer.Code != http.StatusOK || said != (c.words != "") || !strings.Contains(page, c.words) || strings.Contains(page, "/srv/git") {
+				t.Errorf("%d, want %q:\n%s", answer.Code, c.words, page)
+			}
+			if logged := strings.Contains(log.String(), "List proposed changes for the web page"); logged != (c.words != "") {
+				t.Errorf("the log says %q", log.String())
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"hash/maphash"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -58,7 +59,11 @@ type world struct {
 	// changes are those of all clusters, and reviews what was said of them.
 	changes []restapi.Change
 	reviews []restapi.Review
-	reads   int
+	// unlisted is why the changes cannot be listed.
+	unlisted error
+	// logs is where the log goes.
+	logs  io.Writer
+	reads int
 	// elsewhere has the repositories on a Git host of its own.
 	elsewhere bool
 	// asked counts questions for versions, and pages what is asked of the control plane.
@@ -258,14 +263,14 @@ func (w *world) Versions(_ context.Context, cluster, branch, path string, limit 
 func newWorld() *world {
 	return &world{
 		exports: map[string][]v1alpha1.APIServiceExport{}, files: map[string]map[string]string{},
-		log: map[string][]githost.Commit{}, down: map[string]bool{}, seen: now.Add(-20 * time.Second),
+		log: map[string][]githost.Commit{}, down: map[string]bool{}, logs: io.Discard, seen: now.Add(-20 * time.Second),
 	}
 }
 
 func (w *world) handler() http.Handler {
 	return New(Config{
 		Session: w, Asking: w, Control: w, Reviews: w, Git: w, Seen: func(string) time.Time { return w.seen }, PublicURL: "https://gitbind.example.com", Elsewhere: w.elsewhere,
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
+		Log: slog.New(slog.NewTextHandler(w.logs, nil)), Now: func() time.Time { return now },
 	})
 }
 
@@ -404,8 +409,10 @@ func (w *world) Unshare(ctx context.Context, who login.Identity, cluster, id str
 }
 
 func (w *world) Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error) {
-	_, err := w.Cluster(ctx, who, cluster)
-	return w.changes, err
+	if _, err := w.Cluster(ctx, who, cluster); err != nil {
+		return nil, err
+	}
+	return w.changes, w.unlisted
 }
 
 func (w *world) Change(ctx context.Context, who login.Identity, cluster, branch string) (*restapi.Change, error) {

@@ -3,6 +3,7 @@ package contract
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -28,6 +29,11 @@ const ChangesPrefix = "changes/"
 // changes/<binding>/<namespace>/<name>.
 func ChangeBranch(k Key) string {
 	return ChangesPrefix + strings.Join([]string{refPart(k.Binding), refPart(k.Namespace), refPart(k.Name)}, "/")
+}
+
+// BranchPath is a branch as a URL's path has it: each part of its name is escaped.
+func BranchPath(branch string) string {
+	return strings.ReplaceAll(url.PathEscape(branch), "%2F", "/")
 }
 
 // refPart is a name as a component of a ref. What Git does not allow there is

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"net/url"
 	"os/exec"
 	"strings"
 	"testing"
@@ -41,5 +42,20 @@ func TestTheLongestNameOfAClaimIsReadableInItsConflictBranch(t *testing.T) {
 	k.Binding = "x." + strings.Repeat("b", 199)
 	if got, want := ConflictBranch(k, "8b9f012345"), "conflicts/sha256-"; !strings.HasPrefix(got, want) {
 		t.Errorf("got %s, want %s…", got, want)
+	}
+}
+
+func TestAPathOfABranchIsReadAsTheBranch(t *testing.T) {
+	t.Parallel()
+	for branch, want := range map[string]string{
+		"changes/databases.example.com/team-a/orders":        "changes/databases.example.com/team-a/orders",
+		"changes/databases.example.com/team-a/orders%2Elock": "changes/databases.example.com/team-a/orders%252Elock",
+		"changes/a%2Fb/fix-#12":                              "changes/a%252Fb/fix-%2312",
+		"changes/größer":                                     "changes/gr%C3%B6%C3%9Fer",
+	} {
+		got := BranchPath(branch)
+		if u, err := url.Parse("https://gitbind.example.com/" + got); got != want || err != nil || u.Path != "/"+branch || u.Fragment != "" {
+			t.Errorf("%s: %s, which is read as %+v, %v", branch, got, u, err)
+		}
 	}
 }

@@ -152,7 +152,7 @@ func (s *Service) proposal(r *http.Request, who access.Caller) (any, error) {
 
 // pageOf is where people look at a change.
 func (s *Service) pageOf(cluster, branch string) string {
-	return s.PublicURL + "/clusters/" + cluster + "/" + branch
+	return s.PublicURL + "/clusters/" + cluster + "/" + contract.BranchPath(branch)
 }
 
 func summary(c *githost.Change) restapi.Change {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -317,6 +318,23 @@ func TestAKonnectorIsToldWhatBecameOfWhatItProposed(t *testing.T) {
 			if got, err := ask(query); !refusal.Is(err, refusal.Invalid) {
 				t.Errorf("%q: %+v, %v", query, got, err)
 			}
+		}
+	}
+}
+
+func TestALinkToAChangeIsOfItsBranch(t *testing.T) {
+	t.Parallel()
+	s := newWorld().service(t, nil)
+	for branch, want := range map[string]string{
+		"changes/databases.example.com/team-a/orders":        "changes/databases.example.com/team-a/orders",
+		"changes/databases.example.com/team-a/orders%2Elock": "changes/databases.example.com/team-a/orders%252Elock",
+		"changes/50%-off":      "changes/50%25-off",
+		"changes/fix-#12/a(b)": "changes/fix-%2312/a%28b%29",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/v1/clusters/"+cluster+"/proposal?commit="+seenHead+"&branch="+url.QueryEscape(branch), nil)
+		got, err := s.proposal(r, access.Caller{Role: access.Konnector, Cluster: cluster})
+		if p, _ := got.(restapi.Proposal); err != nil || p.Page != "/clusters/"+cluster+"/"+want {
+			t.Errorf("%s: %+v, %v, want %s", branch, got, err, want)
 		}
 	}
 }

@@ -29,10 +29,8 @@ func (h *handler) changeRows(cluster string, changes []restapi.Change) []changeR
 	return rows
 }
 
-// changePath is a page's; names of these branches have no character that a URL would
-// read as anything else, but for the percent sign.
 func changePath(cluster, branch string) string {
-	return clusterPath(cluster) + "/" + strings.ReplaceAll(branch, "%", "%25")
+	return clusterPath(cluster) + "/" + contract.BranchPath(branch)
 }
 
 func changeName(c restapi.Change) string {

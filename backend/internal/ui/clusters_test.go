@@ -134,3 +134,33 @@ func TestAClustersPageSaysThatProposedChangesCannotBeShown(t *testing.T) {
 		})
 	}
 }
+
+// Of a host elsewhere each branch that git allows is copied.
+func TestALinkToAChangeLeadsToIt(t *testing.T) {
+	t.Parallel()
+	w := lived()
+	branches := []string{"changes/a.b/c/orders%2Elock", "changes/fix-#12", "changes/50%-off", "changes/a/b&c=d;e", "changes/größer+1"}
+	for _, b := range branches {
+		w.changes = append(w.changes, restapi.Change{Branch: b, Subject: "Subject of " + b})
+	}
+	doc, err := html.Parse(w.get(t, alice, clusterURL).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for n := range doc.Descendants() {
+		subject := spoken(n)
+		if n.Data != "a" || !strings.HasPrefix(subject, "Subject of ") {
+			continue
+		}
+		found++
+		// As browsers do, without what is the page's alone.
+		path, _, _ := strings.Cut(attr(n, "href"), "#")
+		if answer := w.get(t, alice, path); answer.Code != http.StatusOK || !strings.Contains(html.UnescapeString(answer.Body.String()), subject) {
+			t.Errorf("%s leads to %s: %d", subject, path, answer.Code)
+		}
+	}
+	if found != len(branches) {
+		t.Errorf("%d changes are listed, want %d", found, len(branches))
+	}
+}

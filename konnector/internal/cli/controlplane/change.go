@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/contract"
@@ -19,11 +18,7 @@ func (c *Client) Changes(ctx context.Context, clusterID string) ([]restapi.Chang
 // Change is a proposed change as a whole. Its branch is named with its prefix.
 func (c *Client) Change(ctx context.Context, clusterID, branch string) (restapi.Change, error) {
 	var out restapi.Change
-	parts := strings.Split(strings.TrimPrefix(branch, contract.ChangesPrefix), "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return out, c.call(ctx, http.MethodGet, "/v1/clusters/"+url.PathEscape(clusterID)+"/changes/"+strings.Join(parts, "/"), nil, &out)
+	return out, c.call(ctx, http.MethodGet, "/v1/clusters/"+url.PathEscape(clusterID)+"/"+contract.BranchPath(branch), nil, &out)
 }
 
 // Review says what the person thinks of a proposed change.

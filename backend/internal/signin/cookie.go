@@ -2,6 +2,7 @@ package signin
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // This file is the one place for cookies.
 
-// flow is what a browser keeps while its user is at the issuer.
+// flow is what a browser keeps while its user is at the issuer, for each tab.
 type flow struct {
 	State    string    `json:"state"`
 	Nonce    string    `json:"nonce"`
@@ -38,21 +39,29 @@ const (
 // longestCookie is what browsers keep, with room for name and attributes.
 const longestCookie = 3800
 
-func (s *SignIn) setFlow(w http.ResponseWriter, f flow) error {
-	value, err := s.Seal.seal(flowCookie, f)
+// setFlows has the browser keep the newest flows, as many as a cookie has room for.
+func (s *SignIn) setFlows(w http.ResponseWriter, flows []flow) error {
+	if len(flows) == 0 {
+		http.SetCookie(w, s.cookie(flowCookie, "", -time.Second))
+		return nil
+	}
+	value, err := s.Seal.seal(flowCookie, flows)
 	if err != nil {
 		return err
+	}
+	if len(value) > longestCookie && len(flows) > 1 {
+		return s.setFlows(w, flows[1:])
 	}
 	http.SetCookie(w, s.cookie(flowCookie, value, flowLifetime))
 	return nil
 }
 
-func (s *SignIn) clearFlow(w http.ResponseWriter) {
-	http.SetCookie(w, s.cookie(flowCookie, "", -time.Second))
-}
-
-func (s *SignIn) flow(r *http.Request) (f flow, ok bool) {
-	return f, s.read(r, flowCookie, &f) && s.Now().Before(f.Expires)
+// flows are those of a browser that have not ended, the newest last.
+func (s *SignIn) flows(r *http.Request) (flows []flow) {
+	if !s.read(r, flowCookie, &flows) {
+		return nil
+	}
+	return slices.DeleteFunc(flows, func(f flow) bool { return !s.Now().Before(f.Expires) })
 }
 
 func (s *SignIn) setSession(w http.ResponseWriter, who login.Identity) error {

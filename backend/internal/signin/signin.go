@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,7 +106,7 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
 		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
 		Then: local(r.URL.Query().Get("then")), Expires: s.Now().Add(flowLifetime),
 	}
-	if err := s.setFlow(w, f); err != nil {
+	if err := s.setFlows(w, append(s.flows(r), f)); err != nil {
 		s.refuse(w, r, err)
 		return
 	}
@@ -125,13 +126,23 @@ func (s *SignIn) config(endpoint oauth2.Endpoint) *oauth2.Config {
 	}
 }
 
-// callback ends a flow, well or not: the browser drops its cookie. Who keeps it can
-// come again, with another code.
+// callback ends a flow, well or not: the browser drops it from its cookie, and keeps those of
+// other tabs. Who keeps the cookie can come again, with another code.
 func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
-	f, ok := s.flow(r)
-	s.clearFlow(w)
-	if !ok || subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("state")), []byte(f.State)) != 1 {
-		s.refuse(w, r, refusal.New(refusal.Invalid, "This sign-in was not begun in this browser, or more than %d minutes ago, or another one was begun since.", int(flowLifetime.Minutes())))
+	state, flows := []byte(r.URL.Query().Get("state")), s.flows(r)
+	i := slices.IndexFunc(flows, func(f flow) bool { return subtle.ConstantTimeCompare(state, []byte(f.State)) == 1 })
+	if _, signedIn := s.Identity(r); i < 0 && signedIn {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	if i < 0 {
+		s.refuse(w, r, refusal.New(refusal.Invalid, "This sign-in was not begun in this browser, or more than %d minutes ago, or has ended already.", int(flowLifetime.Minutes())))
+		return
+	}
+	f := flows[i]
+	if err := s.setFlows(w, slices.Delete(flows, i, i+1)); err != nil {
+		s.refuse(w, r, err)
 		return
 	}
 	who, err := s.finish(r, f)

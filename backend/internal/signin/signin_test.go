@@ -359,11 +359,11 @@ func TestSignIn(t *testing.T) {
 // change changes the browser's flow as only who has the key can.
 func (b *browser) change(t *testing.T, how func(*flow)) {
 	t.Helper()
-	var f flow
-	if err := b.Seal.open(flowCookie, b.cookie(t, flowCookie).Value, &f); err != nil {
-		t.Fatal(err)
+	var f []flow
+	if err := b.Seal.open(flowCookie, b.cookie(t, flowCookie).Value, &f); err != nil || len(f) != 1 {
+		t.Fatal(f, err)
 	}
-	how(&f)
+	how(&f[0])
 	value, err := b.Seal.seal(flowCookie, f)
 	if err != nil {
 		t.Fatal(err)
@@ -442,10 +442,12 @@ func TestCookies(t *testing.T) {
 		if err := s.setSession(w, login.Identity{Issuer: "i", Subject: "s", Username: "u"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.setFlow(w, flow{}); err != nil {
+		if err := s.setFlows(w, []flow{{}}); err != nil {
 			t.Fatal(err)
 		}
-		s.clearFlow(w)
+		if err := s.setFlows(w, nil); err != nil {
+			t.Fatal(err)
+		}
 		s.clearSession(w)
 		cookies := w.Result().Cookies()
 		if len(cookies) != 4 {

@@ -58,8 +58,10 @@ func PullNumber(branch string) (number int64, ok bool) {
 // A branch is named without refs/heads/. ErrNotFound says that there is no such branch,
 // or that main has all of it.
 type Changes interface {
-	// Changes lists them by name, at most MaxChanges; each without what Change adds.
-	Changes(ctx context.Context, cluster string) ([]Change, error)
+	// Changes lists them, each without what Change adds: what is open before what is rejected,
+	// and by name. Of more than MaxChanges those with the newest commits are listed, and more
+	// says that there are others.
+	Changes(ctx context.Context, cluster string) (changes []Change, more bool, err error)
 	// Branches are those of all changes, by name.
 	Branches(ctx context.Context, cluster string) ([]string, error)
 	// Change is one as a whole. Looking at it writes nothing.

@@ -83,8 +83,12 @@ type Service struct {
 // Mount adds the service's routes.
 func (s *Service) Mount(mux *http.ServeMux) {
 	const path = "/v1/clusters/{id}"
-	mux.Handle("GET "+path+"/changes", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
-		return s.Changes(r.Context(), who, r.PathValue("id"))
+	mux.Handle("GET "+path+"/changes", s.Requests.Handle(requests.Timeout, func(w http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
+		changes, more, err := s.Changes(r.Context(), who, r.PathValue("id"))
+		if more {
+			w.Header().Set(restapi.MoreHeader, "true")
+		}
+		return changes, err
 	}))
 	mux.Handle("GET "+path+"/changes/{branch...}", s.Requests.Handle(requests.Timeout, func(_ http.ResponseWriter, r *http.Request, who login.Identity) (any, error) {
 		return s.Change(r.Context(), who, r.PathValue("id"), contract.ChangesPrefix+r.PathValue("branch"))
@@ -99,20 +103,20 @@ func (s *Service) Mount(mux *http.ServeMux) {
 	}))
 }
 
-// Changes lists the proposed changes of a cluster.
-func (s *Service) Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error) {
+// Changes lists the proposed changes of a cluster. More says that there are others.
+func (s *Service) Changes(ctx context.Context, who login.Identity, cluster string) (changes []restapi.Change, more bool, err error) {
 	if _, err := s.Access.Person(ctx, cluster, who); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	found, err := s.Git.Changes(ctx, cluster)
+	found, more, err := s.Git.Changes(ctx, cluster)
 	if err != nil {
-		return nil, trouble(err)
+		return nil, false, trouble(err)
 	}
-	changes := make([]restapi.Change, len(found))
+	changes = make([]restapi.Change, len(found))
 	for i := range found {
 		changes[i] = summary(&found[i])
 	}
-	return changes, nil
+	return changes, more, nil
 }
 
 // proposal tells a konnector what became of what it has proposed.

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"gitbind.dev/backend/internal/githost"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/refusal"
+	"gitbind.dev/backend/internal/requests"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
@@ -54,6 +56,8 @@ type world struct {
 	unseen error
 	// listed are the changes of the list, nil for change alone.
 	listed []githost.Change
+	// more says that there are others beside those.
+	more bool
 	// judged is called when a change is looked at, if it is not nil.
 	judged func()
 }
@@ -78,18 +82,18 @@ func (r rights) May(_ context.Context, role restapi.RepositoryRole, part access.
 	return slices.Contains(r.roles, fmt.Sprintf("%s %s %s", r.user, role, part.Name())), nil
 }
 
-func (w *world) Changes(context.Context, string) ([]githost.Change, error) {
+func (w *world) Changes(context.Context, string) (changes []githost.Change, more bool, err error) {
 	if w.gone {
-		return nil, w.fails
+		return nil, false, w.fails
 	}
 	if w.listed != nil {
-		return w.listed, w.fails
+		return w.listed, w.more, w.fails
 	}
-	return []githost.Change{w.change}, w.fails
+	return []githost.Change{w.change}, w.more, w.fails
 }
 
 func (w *world) Branches(ctx context.Context, cluster string) (all []string, err error) {
-	changes, err := w.Changes(ctx, cluster)
+	changes, _, err := w.Changes(ctx, cluster)
 	for _, c := range changes {
 		all = append(all, c.Branch)
 	}
@@ -318,6 +322,33 @@ func TestAKonnectorIsToldWhatBecameOfWhatItProposed(t *testing.T) {
 			if got, err := ask(query); !refusal.Is(err, refusal.Invalid) {
 				t.Errorf("%q: %+v, %v", query, got, err)
 			}
+		}
+	}
+}
+
+// asAlice takes each token for one of hers.
+type asAlice struct{}
+
+func (asAlice) Verify(context.Context, string) (login.Identity, error) {
+	return login.Identity{Username: "alice"}, nil
+}
+
+func TestAListOfChangesSaysThatThereAreMore(t *testing.T) {
+	t.Parallel()
+	for more, want := range map[bool]string{false: "", true: "true"} {
+		w := newWorld()
+		w.more = more
+		s := w.service(t, nil)
+		s.Requests = &requests.Server{Login: asAlice{}, Log: s.Log}
+		mux := http.NewServeMux()
+		s.Mount(mux)
+		r := httptest.NewRequest(http.MethodGet, "/v1/clusters/"+cluster+"/changes", nil)
+		r.Header.Set("Authorization", "Bearer token")
+		answer := httptest.NewRecorder()
+		mux.ServeHTTP(answer, r)
+		var changes []restapi.Change
+		if err := json.Unmarshal(answer.Body.Bytes(), &changes); err != nil || len(changes) != 1 || answer.Header().Get(restapi.MoreHeader) != want {
+			t.Errorf("there are more: %t: %d changes, %v, %v", more, len(changes), answer.Header(), err)
 		}
 	}
 }

@@ -211,9 +211,10 @@ type clusterView struct {
 	// Elsewhere says that it is on a Git host of its own.
 	Elsewhere bool
 	Notes     []Note
-	// Changes are those that are proposed.
-	Changes  []changeRow
-	Bindings []bindingRow
+	// Changes are those that are proposed; MoreChanges says that there are others.
+	Changes     []changeRow
+	MoreChanges bool
+	Bindings    []bindingRow
 	// Offers are what it may still bind, by group; MoreOffers those beyond.
 	Offers     []section
 	MoreOffers int
@@ -284,13 +285,13 @@ func (h *handler) cluster(r *http.Request, who login.Identity) (*page, error) {
 
 // addChanges adds the changes that are proposed. There are none in a repository without main.
 func (h *handler) addChanges(ctx context.Context, who login.Identity, v *clusterView) {
-	changes, err := h.Reviews.Changes(ctx, who, v.ID)
+	changes, more, err := h.Reviews.Changes(ctx, who, v.ID)
 	if err != nil && !refusal.Is(err, refusal.NotFound) {
 		_, said := refusal.Answer(err)
 		v.Notes = append(v.Notes, Note{Tone: Warn, Title: "Proposed changes cannot be shown", Text: sentence(said)})
 		h.Log.ErrorContext(ctx, "List proposed changes for the web page", "cluster", v.ID, "error", err)
 	}
-	v.Changes = h.changeRows(v.ID, changes)
+	v.Changes, v.MoreChanges = h.changeRows(v.ID, changes), more
 }
 
 // ownersPart adds what a cluster's owner can change on its page, outside of its live parts. None

@@ -135,6 +135,17 @@ func TestAClustersPageSaysThatProposedChangesCannotBeShown(t *testing.T) {
 	}
 }
 
+func TestAClustersPageSaysThatThereAreMoreProposedChanges(t *testing.T) {
+	t.Parallel()
+	for _, more := range []bool{false, true} {
+		w := with(lived, proposals)()
+		w.moreChanges = more
+		if page := w.get(t, alice, clusterURL).Body.String(); strings.Contains(page, "And more, with older commits") != more {
+			t.Errorf("there are more: %t\n%s", more, page)
+		}
+	}
+}
+
 // Of a host elsewhere each branch that git allows is copied.
 func TestALinkToAChangeLeadsToIt(t *testing.T) {
 	t.Parallel()

@@ -57,8 +57,9 @@ type world struct {
 	// shares are of all clusters, which their users may view.
 	shares []restapi.Share
 	// changes are those of all clusters, and reviews what was said of them.
-	changes []restapi.Change
-	reviews []restapi.Review
+	changes     []restapi.Change
+	moreChanges bool
+	reviews     []restapi.Review
 	// unlisted is why the changes cannot be listed.
 	unlisted error
 	// logs is where the log goes.
@@ -408,11 +409,11 @@ func (w *world) Unshare(ctx context.Context, who login.Identity, cluster, id str
 	return err
 }
 
-func (w *world) Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error) {
+func (w *world) Changes(ctx context.Context, who login.Identity, cluster string) (changes []restapi.Change, more bool, err error) {
 	if _, err := w.Cluster(ctx, who, cluster); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return w.changes, w.unlisted
+	return w.changes, w.moreChanges, w.unlisted
 }
 
 func (w *world) Change(ctx context.Context, who login.Identity, cluster, branch string) (*restapi.Change, error) {

@@ -42,7 +42,7 @@ type Control interface {
 // Reviews shows proposed changes, and takes what people say of them. It follows the
 // person's rights, and the error is a refusal.
 type Reviews interface {
-	Changes(ctx context.Context, who login.Identity, cluster string) ([]restapi.Change, error)
+	Changes(ctx context.Context, who login.Identity, cluster string) (changes []restapi.Change, more bool, err error)
 	Change(ctx context.Context, who login.Identity, cluster, branch string) (*restapi.Change, error)
 	Review(ctx context.Context, who login.Identity, cluster string, in restapi.Review) (*restapi.Reviewed, error)
 }

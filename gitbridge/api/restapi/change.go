@@ -2,6 +2,10 @@ package restapi
 
 import "time"
 
+// MoreHeader is "true" on the answer to GET /v1/clusters/{id}/changes where there are others that
+// it does not list.
+const MoreHeader = "Gitbind-More"
+
 // Change is a proposed change: a branch changes/… with commits that main does not have.
 // It is an item of GET /v1/clusters/{id}/changes, and as a whole the answer to GET
 // /v1/clusters/{id}/changes/{branch}, where {branch} lacks the prefix "changes/".

@@ -62,15 +62,17 @@ func (h *Host) Branches(ctx context.Context, cluster string) ([]string, error) {
 }
 
 // Changes implements githost.Changes.
-func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, error) {
-	var changes []githost.Change
-	err := h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, _ string) error {
+func (h *Host) Changes(ctx context.Context, cluster string) (changes []githost.Change, more bool, err error) {
+	err = h.reading(ctx, cluster, "main", func(ctx context.Context, repo *repository, _ string) error {
 		err := repo.stream(ctx, nil, func(out *bufio.Reader) (err error) {
 			changes, err = readHeads(out)
 			return err
-		}, "for-each-ref", "--no-merged="+mainRef, fmt.Sprintf("--count=%d", githost.MaxChanges), "--format="+headFormat, changesFolder)
+		}, "for-each-ref", "--no-merged="+mainRef, "--sort=-committerdate", fmt.Sprintf("--count=%d", githost.MaxChanges+1), "--format="+headFormat, changesFolder)
 		if err != nil {
 			return err
+		}
+		if more = len(changes) > githost.MaxChanges; more {
+			changes = changes[:githost.MaxChanges]
 		}
 		heads := make([]string, len(changes))
 		for i := range changes {
@@ -80,9 +82,18 @@ func (h *Host) Changes(ctx context.Context, cluster string) ([]githost.Change, e
 		for i := range changes {
 			changes[i].Events = events[changes[i].Head]
 		}
+		slices.SortFunc(changes, func(a, b githost.Change) int {
+			switch rejected := a.Rejected(); {
+			case rejected == b.Rejected():
+				return cmp.Compare(a.Branch, b.Branch)
+			case rejected:
+				return 1
+			}
+			return -1
+		})
 		return err
 	})
-	return changes, err
+	return changes, more, err
 }
 
 // headFormat has lines, of which somebody made up the author and the subject.

@@ -62,8 +62,8 @@ func (s *served) approve(t *testing.T, c *githost.Change) (string, error) {
 func TestAChangeIsShownDiscussedAndMerged(t *testing.T) {
 	t.Parallel()
 	s, c := propose(t)
-	list, err := s.Changes(t.Context(), cluster)
-	if err != nil || len(list) != 1 || list[0].Branch != proposed || list[0].Subject != "Make it big" || list[0].ProposedBy()[0] != "owner" {
+	list, more, err := s.Changes(t.Context(), cluster)
+	if err != nil || more || len(list) != 1 || list[0].Branch != proposed || list[0].Subject != "Make it big" || list[0].ProposedBy()[0] != "owner" {
 		t.Fatalf("changes: %+v, %v", list, err)
 	}
 	seen := s.look(t)
@@ -105,6 +105,49 @@ func TestAChangeIsShownDiscussedAndMerged(t *testing.T) {
 		t.Errorf("announced: %v", moves)
 	}
 	s.fsck(t)
+}
+
+// Those that are rejected stay until somebody deletes their branches.
+func TestAListOfChangesHasTheNewestAndSaysThatThereAreMore(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var stream strings.Builder
+	for i := range githost.MaxChanges + 1 {
+		fmt.Fprintf(&stream, "commit refs/heads/changes/%03d\ncommitter alice <alice@example.com> %d +0000\ndata 0\nfrom %s^0\n\n", i, reviewed.Unix()+int64(i), mainRef)
+	}
+	if out, err := stockGit(t, s.bare(), []byte(stream.String()), "fast-import", "--quiet"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	oldest, newest := "changes/000", fmt.Sprintf("changes/%03d", githost.MaxChanges)
+	list := func() (names []string, more bool, heads map[string]string) {
+		t.Helper()
+		changes, more, err := s.Changes(t.Context(), cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads = map[string]string{}
+		for _, c := range changes {
+			names, heads[c.Branch] = append(names, c.Branch), c.Head
+		}
+		return names, more, heads
+	}
+	names, more, heads := list()
+	if len(names) != githost.MaxChanges || !more || !slices.IsSorted(names) || names[0] != "changes/001" || names[len(names)-1] != newest {
+		t.Fatalf("there are more: %t, than %d: %v", more, len(names), names)
+	}
+	rejection := githost.Event{Kind: githost.EventRejected, By: bob, At: reviewed, Message: "No."}
+	if err := s.Record(t.Context(), cluster, "changes/001", heads["changes/001"], rejection); err != nil {
+		t.Fatal(err)
+	}
+	if names, _, _ = list(); len(names) != githost.MaxChanges || names[0] != "changes/002" || names[len(names)-1] != "changes/001" {
+		t.Errorf("one that is rejected is among %v", names)
+	}
+	if out, err := stockGit(t, s.bare(), nil, "update-ref", "-d", "refs/heads/"+newest); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if names, more, _ = list(); len(names) != githost.MaxChanges || more || names[0] != oldest {
+		t.Errorf("there are more: %t, than %d: %v", more, len(names), names)
+	}
 }
 
 // What is read of a change's files is bounded: what becomes of services is read before what does not.
@@ -296,7 +339,7 @@ func TestH4_SubjectsOfChangesAreBounded(t *testing.T) {
 	}
 	c.git("commit", "-q", "--allow-empty", "-F", message)
 	c.pushed("HEAD:refs/heads/changes/long")
-	list, err := s.Changes(t.Context(), cluster)
+	list, _, err := s.Changes(t.Context(), cluster)
 	if err != nil || len(list) != 2 || list[1].Branch != "changes/long" || list[0].Subject != "Make it big" {
 		t.Fatalf("%d changes, %v", len(list), err)
 	}
@@ -427,7 +470,7 @@ func TestLookingAtAChangeWritesNothing(t *testing.T) {
 	}
 	before := files()
 	s.look(t)
-	if _, err := s.Changes(t.Context(), cluster); err != nil {
+	if _, _, err := s.Changes(t.Context(), cluster); err != nil {
 		t.Error(err)
 	}
 	if d := cmp.Diff(before, files()); d != "" {

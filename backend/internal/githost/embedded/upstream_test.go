@@ -107,7 +107,7 @@ func TestACopyIsReadLikeWhatItIsOf(t *testing.T) {
 	soon(t, "the change is there", func() bool {
 		return slices.ContainsFunc(told.list(), func(e restapi.RefEvent) bool { return e.Ref == "refs/heads/changes/pull-7" && e.Hash == head })
 	})
-	if changes, err := host.Changes(t.Context(), cluster); err != nil || slices.ContainsFunc(changes, func(c githost.Change) bool { return c.Branch == "changes/pull-8" }) {
+	if changes, _, err := host.Changes(t.Context(), cluster); err != nil || slices.ContainsFunc(changes, func(c githost.Change) bool { return c.Branch == "changes/pull-8" }) {
 		t.Errorf("a branch passes for a pull request: %v, %v", changes, err)
 	}
 	c.pushed(":refs/heads/changes/pull-8")
@@ -342,8 +342,8 @@ func TestManyBranchesHideNoPullRequest(t *testing.T) {
 	if all, err := host.Branches(t.Context(), cluster); err != nil || !slices.Equal(all, append(want, "changes/pull-7")) {
 		t.Errorf("%d changes (%v): %v", len(all), err, all)
 	}
-	if list, err := host.Changes(t.Context(), cluster); err != nil || len(list) != githost.MaxChanges {
-		t.Errorf("a list has %d changes: %v", len(list), err)
+	if list, more, err := host.Changes(t.Context(), cluster); err != nil || len(list) != githost.MaxChanges || !more {
+		t.Errorf("a list has %d changes, and there are more: %t, %v", len(list), more, err)
 	}
 }
 

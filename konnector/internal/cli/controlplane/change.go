@@ -9,10 +9,11 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// Changes are the proposed changes of a cluster.
-func (c *Client) Changes(ctx context.Context, clusterID string) ([]restapi.Change, error) {
-	var out []restapi.Change
-	return out, c.call(ctx, http.MethodGet, "/v1/clusters/"+url.PathEscape(clusterID)+"/changes", nil, &out)
+// Changes are the proposed changes of a cluster. More says that there are others.
+func (c *Client) Changes(ctx context.Context, clusterID string) (changes []restapi.Change, more bool, err error) {
+	out := withHeader{body: &changes}
+	err = c.call(ctx, http.MethodGet, "/v1/clusters/"+url.PathEscape(clusterID)+"/changes", nil, &out)
+	return changes, out.header.Get(restapi.MoreHeader) != "", err
 }
 
 // Change is a proposed change as a whole. Its branch is named with its prefix.

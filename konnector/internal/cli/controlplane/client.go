@@ -175,6 +175,12 @@ func (c *Client) do(ctx context.Context, method, path, token string, in, out any
 	return err
 }
 
+// withHeader is an answer of which the header is read, too.
+type withHeader struct {
+	header http.Header
+	body   any
+}
+
 func (c *Client) once(ctx context.Context, method, path, token string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -206,6 +212,9 @@ func (c *Client) once(ctx context.Context, method, path, token string, in, out a
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return refusal(c.url, response, data)
+	}
+	if whole, ok := out.(*withHeader); ok {
+		whole.header, out = response.Header, whole.body
 	}
 	if err := json.Unmarshal(data, out); err != nil {
 		return fmt.Errorf("%s did not answer as a gitbind backend does: check the URL", c.url)

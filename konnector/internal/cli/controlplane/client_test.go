@@ -204,3 +204,22 @@ func TestAnswersWithoutACredentialAreNotTaken(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+func TestAListOfChangesMayHaveMore(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]bool{"": false, "true": true} {
+		b := newBackend(t, func(w http.ResponseWriter, _ *http.Request) {
+			if said != "" {
+				w.Header().Set(restapi.MoreHeader, said)
+			}
+			fmt.Fprint(w, `[{"branch":"changes/a"}]`)
+		})
+		c, err := b.open(t, signin.How{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changes, more, err := c.Changes(t.Context(), "abc"); err != nil || len(changes) != 1 || more != want {
+			t.Errorf("%q: %v, more: %t, %v", said, changes, more, err)
+		}
+	}
+}

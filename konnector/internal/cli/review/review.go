@@ -49,9 +49,12 @@ func Do(ctx context.Context, in Input) error {
 		return err
 	}
 	if in.Change == "" {
-		changes, err := backend.Changes(ctx, cluster.ID)
+		changes, more, err := backend.Changes(ctx, cluster.ID)
 		if err != nil {
 			return err
+		}
+		if more {
+			fmt.Fprintln(in.Notes, "There are more, with older commits: git ls-remote origin 'changes/*' lists their branches in a clone.")
 		}
 		return in.listing(changes).Print(in.Terminal, in.Format)
 	}

@@ -1,12 +1,19 @@
 package review
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/session"
+	"gitbind.dev/konnector/internal/cli/signin"
 	"gitbind.dev/konnector/internal/cli/terminal"
 )
 
@@ -23,6 +30,38 @@ func TestAClaimThatWouldWaitIsShownWithWhatItSays(t *testing.T) {
 	const want = "\norders Database team-a/orders (databases.example.com)\n  all go [2J\n  would wait: no room"
 	if got := out.String(); !strings.HasPrefix(got, want) || !strings.Contains(got, "spec.plan") || !strings.Contains(got, "not tried on the control plane: not") || !strings.Contains(got, "file says:\n  spec.expose  Internal") || !strings.Contains(got, "spec.plan") || !strings.Contains(got, "stays as it is") || strings.Contains(got, "\x1b") {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestAListSaysThatThereAreMore(t *testing.T) {
+	t.Parallel()
+	for _, more := range []bool{false, true} {
+		mux := http.NewServeMux()
+		answer := func(path, body string) {
+			mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+				if more {
+					w.Header().Set(restapi.MoreHeader, "true")
+				}
+				fmt.Fprint(w, body)
+			})
+		}
+		answer("/v1/info", `{"issuer":"https://dex.example.com","clientID":"gitbind-cli"}`)
+		answer("/v1/clusters", `[{"id":"abc"}]`)
+		answer("/v1/clusters/abc/changes", `[{"branch":"changes/team-a/orders"}]`)
+		backend := httptest.NewServer(mux)
+		t.Cleanup(backend.Close)
+		var out, notes strings.Builder
+		in := Input{BackendURL: backend.URL, ClusterRef: "abc", Format: output.Name, Call: command.Call{
+			Access:   controlplane.Access{SignIn: &signin.SignIn{Sessions: session.Store{Dir: t.TempDir()}, HTTP: backend.Client(), Now: time.Now}, How: signin.How{Token: "given"}},
+			Terminal: terminal.Open(strings.NewReader(""), &out), Notes: &notes, Now: time.Now,
+		}}
+		want := ""
+		if more {
+			want = "There are more, with older commits: git ls-remote origin 'changes/*' lists their branches in a clone.\n"
+		}
+		if err := Do(t.Context(), in); err != nil || out.String() != "changes/team-a/orders\n" || notes.String() != want {
+			t.Errorf("there are more: %t: %v, %q, %q", more, err, out.String(), notes.String())
+		}
 	}
 }
 

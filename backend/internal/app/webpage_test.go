@@ -423,9 +423,10 @@ func (p *webPage) testReviewed(t *testing.T) {
 	// What Bob adds meanwhile, she has not seen.
 	p.git(t, bobs, "-c", "user.name=Bob", "-c", "user.email=bob@example.com", "commit", "-q", "--allow-empty", "-m", "Say so")
 	p.git(t, bobs, "push", "-q", "origin", "HEAD:"+branch)
+	owner.Writes(`#review-message`, "It needs one.")
 	owner.Presses(`button[value=approve]`)
-	owner.Sees("main", "The change is not what you have looked at any more")
-	owner.Goes(page)
+	owner.Sees("main", "The change is not what you have looked at any more", "It needs one.", "Copy")
+	owner.Presses(`main a.button`)
 	owner.Sees("main", "Say so")
 	owner.Presses(`button[value=approve]`)
 	owner.Sees("h1", "prod-eu")

@@ -32,7 +32,7 @@ const (
 	// MaxEvents bounds what is recorded of one commit, for each kind of event: those
 	// who push or talk much leave room for a verdict.
 	MaxEvents = 100
-	// MaxMessage is the longest message, in bytes.
+	// MaxMessage is the longest message, in characters.
 	MaxMessage = 4 << 10
 )
 

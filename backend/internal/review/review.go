@@ -279,8 +279,8 @@ func check(in restapi.Review) error {
 		return refusal.New(refusal.Invalid, "verdict: it is one of comment, reject and approve")
 	case in.Message == "" && in.Verdict != restapi.VerdictApprove:
 		return refusal.New(refusal.Invalid, "message: say something, so that the person who proposed it can go on")
-	case len(in.Message) > githost.MaxMessage:
-		return refusal.New(refusal.Invalid, "message: it has %d bytes, at most %d", len(in.Message), githost.MaxMessage)
+	case utf8.RuneCountInString(in.Message) > githost.MaxMessage:
+		return refusal.New(refusal.Invalid, "message: it has %d characters, at most %d", utf8.RuneCountInString(in.Message), githost.MaxMessage)
 	case !utf8.ValidString(in.Message) || strings.ContainsFunc(in.Message, brief.IsHidden):
 		return refusal.New(refusal.Invalid, "message: it has characters that cannot be seen")
 	}

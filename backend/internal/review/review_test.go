@@ -520,6 +520,18 @@ func TestAnApprovalOfAnotherEffectThanThatOfNowIsJudgedOfNothing(t *testing.T) {
 	}
 }
 
+// The page's form counts characters, not bytes.
+func TestAMessageIsAsLongInAnyScript(t *testing.T) {
+	t.Parallel()
+	for _, character := range []string{"x", "ж", "語", "🙂"} {
+		in, w := verdict(restapi.VerdictComment), newWorld()
+		in.Message = strings.Repeat(character, githost.MaxMessage)
+		if _, err := w.service(t, nil).Review(t.Context(), login.Identity{Username: "carol"}, cluster, in); err != nil || len(w.recorded) != 1 {
+			t.Errorf("%d of %s: %v, recorded %d", githost.MaxMessage, character, err, len(w.recorded))
+		}
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	for words, change := range map[string]func(*restapi.Review){
 		"branch":                      func(in *restapi.Review) { in.Branch = "main" },
@@ -528,7 +540,7 @@ func TestBadInput(t *testing.T) {
 		"effect: it is for":           func(in *restapi.Review) { in.Verdict = restapi.VerdictComment },
 		"verdict":                     func(in *restapi.Review) { in.Verdict, in.Effect = "merge", "" },
 		"message: say something":      func(in *restapi.Review) { in.Verdict, in.Effect, in.Message = restapi.VerdictReject, "", " \n" },
-		"message: it has 4097 bytes":  func(in *restapi.Review) { in.Message = strings.Repeat("x", githost.MaxMessage+1) },
+		"message: it has 4097 ch":     func(in *restapi.Review) { in.Message = strings.Repeat("x", githost.MaxMessage+1) },
 		"message: it has characters":  func(in *restapi.Review) { in.Message = "a\u202eb" },
 		"characters that cannot be s": func(in *restapi.Review) { in.Message = "a\x1b[2Jb" },
 		"that cannot be seen":         func(in *restapi.Review) { in.Message = "a\u2028b" },

@@ -215,9 +215,7 @@ func visibleFields(all []restapi.FieldChange) (out []restapi.FieldChange) {
 func (h *handler) review(r *http.Request, who login.Identity) (path string, err error) {
 	form := r.PostForm.Get
 	in := restapi.Review{
-		Branch: form("branch"), Head: form("head"), Verdict: restapi.Verdict(form("verdict")),
-		// Browsers send lines as HTTP has them.
-		Message: strings.ReplaceAll(form("message"), "\r\n", "\n"),
+		Branch: form("branch"), Head: form("head"), Verdict: restapi.Verdict(form("verdict")), Message: formMessage(r.PostForm),
 	}
 	cluster := form("cluster")
 	if in.Verdict != restapi.VerdictApprove {

@@ -60,6 +60,8 @@ type world struct {
 	changes     []restapi.Change
 	moreChanges bool
 	reviews     []restapi.Review
+	// refuses is why no verdict is taken; nil to take them.
+	refuses error
 	// unlisted is why the changes cannot be listed.
 	unlisted error
 	// logs is where the log goes.
@@ -431,6 +433,9 @@ func (w *world) Change(ctx context.Context, who login.Identity, cluster, branch 
 func (w *world) Review(ctx context.Context, who login.Identity, cluster string, in restapi.Review) (*restapi.Reviewed, error) {
 	if _, err := w.Change(ctx, who, cluster, in.Branch); err != nil {
 		return nil, err
+	}
+	if w.refuses != nil {
+		return nil, w.refuses
 	}
 	w.reviews = append(w.reviews, in)
 	return &restapi.Reviewed{}, nil

@@ -1,10 +1,13 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -15,6 +18,7 @@ import (
 	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 )
 
 // Session tells who is signed in, by the cookie of a request.
@@ -148,21 +152,22 @@ func secured(next http.Handler) http.Handler {
 // maxForm bounds a form: some names, and a message whose characters may take nine bytes.
 const maxForm = 4<<10 + 9*githost.MaxMessage
 
-// posted makes a handler of a form that changes something, and then leads to a page.
+// posted makes a handler of a form that changes something, and then leads to a page. The form
+// is read first: what somebody wrote is shown to them also where it is refused.
 func (h *handler) posted(change func(r *http.Request, who login.Identity) (path string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who, err := h.asks(r)
-		if err != nil {
-			h.fail(w, r, err)
-			return
-		}
 		ctl := http.NewResponseController(w)
 		_ = ctl.SetReadDeadline(time.Now().Add(pageTimeout))
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		err = r.ParseForm()
+		err := r.ParseForm()
 		_ = ctl.SetReadDeadline(time.Time{})
 		if err != nil {
 			h.fail(w, r, refusal.Because(err, refusal.Invalid, "the form cannot be read: fill it in again"))
+			return
+		}
+		who, err := h.asks(r)
+		if err != nil {
+			h.fail(w, r, err)
 			return
 		}
 		path, err := change(r, who)
@@ -237,16 +242,15 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.StatusTooManyRequests:       "Too many requests",
 		http.StatusServiceUnavailable:    "Not available just now",
 	}
-	p := &page{Title: titles[status], Template: "error", Body: errorView{Says: sentence(said), Status: status, Then: "/"}}
-	if p.Title == "" {
-		p.Title = "Something went wrong"
-	}
-	if r.Method == http.MethodGet {
-		p.Body = errorView{Says: sentence(said), Status: status, Then: r.URL.RequestURI(), Again: refusal.Passes(status)}
-	}
+	view := errorView{Says: sentence(said), Status: status, Written: visible(formMessage(r.PostForm))}
 	if refusal.Passes(status) {
 		w.Header().Set("Retry-After", "5")
+		view.Back = "Try again"
 	}
+	if view.Then = r.URL.RequestURI(); r.Method != http.MethodGet {
+		view.Then, view.Back = formPage(r.PostForm)
+	}
+	p := &page{Title: cmp.Or(titles[status], "Something went wrong"), Template: "error", Body: view}
 	if who, ok := h.Session.Identity(r); ok && status != http.StatusUnauthorized {
 		p.User = shownName(who)
 	}
@@ -256,9 +260,28 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 type errorView struct {
 	Says   string
 	Status int
-	// Then is where the person wanted to be.
-	Then  string
-	Again bool
+	// Then is where the person wanted to be, and Back the words of a link that leads there; ""
+	// for none.
+	Then, Back string
+	// Written is what the person wrote in a form that was refused.
+	Written string
+}
+
+// formPage is the page that has a form, and the words of a link back to it.
+func formPage(form url.Values) (path, back string) {
+	cluster, branch := form.Get("cluster"), form.Get("branch")
+	switch {
+	case !v1alpha1.ValidClusterID(cluster):
+		return "/", ""
+	case strings.HasPrefix(branch, contract.ChangesPrefix):
+		return changePath(cluster, branch), "Back to the change"
+	}
+	return clusterPath(cluster), "Back to the cluster"
+}
+
+// formMessage is a form's text: browsers send its lines as HTTP has them.
+func formMessage(form url.Values) string {
+	return strings.ReplaceAll(form.Get("message"), "\r\n", "\n")
 }
 
 // home is for people who are not signed in; others have their clusters.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/backend/internal/refusal"
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/contract"
 )
@@ -264,5 +266,54 @@ func TestWhoGetsAtAClusterReviewsItsChanges(t *testing.T) {
 	}
 	if !slices.Equal(w.reviews, want) {
 		t.Errorf("reviews %+v, want %+v", w.reviews, want)
+	}
+}
+
+func TestAVerdictThatIsRefusedIsNotLost(t *testing.T) {
+	t.Parallel()
+	const (
+		written = "No:\r\n</code></pre><script>alert(1)</script>\u202e"
+		shown   = "No:\n&lt;/code&gt;&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;⟨U&#43;202E⟩"
+		back    = `href="` + changeURL + `">Back to the change`
+		signIn  = `href="/signin?then=`
+	)
+	signInAgain := strings.ToLower(signIn + url.QueryEscape(changeURL) + `"`)
+	for _, c := range []struct {
+		what, who, cluster, branch, link string
+		refuses                          error
+		status                           int
+	}{
+		{"the session has ended", "", prod, "", signInAgain, nil, http.StatusUnauthorized},
+		{"somebody pushed", alice, prod, "", back, refusal.New(refusal.Conflict, "look again"), http.StatusConflict},
+		{"too many ask", alice, prod, "", back, refusal.New(refusal.TooMany, "try again"), http.StatusTooManyRequests},
+		{"the message is no good", alice, prod, "", back, refusal.New(refusal.Invalid, "message: no"), http.StatusBadRequest},
+		{"a cluster that is none, signed out", "", "/evil.example.com", "", signIn + `%2f"`, nil, http.StatusUnauthorized},
+		{"a cluster that is none", alice, "../../evil.example.com", "", `class="button" href="/"`, nil, http.StatusNotFound},
+		{"a branch that is none", alice, prod, "//evil.example.com", `href="` + clusterURL + `">Back to the cluster`, nil, http.StatusNotFound},
+	} {
+		w := with(lived, proposals)()
+		w.refuses = c.refuses
+		form := url.Values{
+			"cluster": {c.cluster}, "branch": {cmp.Or(c.branch, w.changes[0].Branch)}, "head": {w.changes[0].Head},
+			"verdict": {"reject"}, "message": {written},
+		}
+		answer := postTo(t, w, "/reviews", c.who, "same-origin", form)
+		page := answer.Body.String()
+		if answer.Code != c.status || !strings.Contains(page, shown) || !strings.Contains(page, c.link) {
+			t.Errorf("%s: %d, want what was written, and %s:\n%s", c.what, answer.Code, c.link, page)
+		}
+		if strings.Contains(page, "evil") || strings.Contains(page, "<script>alert") {
+			t.Errorf("%s: the page leads elsewhere, or runs what was written:\n%s", c.what, page)
+		}
+		for _, fault := range faults(t, page) {
+			t.Errorf("%s: %s", c.what, fault)
+		}
+		// Another site has nothing of its own shown.
+		if page := postTo(t, w, "/reviews", c.who, "cross-site", form).Body.String(); strings.Contains(page, "No:") {
+			t.Errorf("%s: another site's words are shown:\n%s", c.what, page)
+		}
+		if len(w.reviews) > 0 {
+			t.Errorf("%s: %v was taken", c.what, w.reviews)
+		}
 	}
 }

@@ -55,6 +55,7 @@ func (f *fixture) testWebPage(t *testing.T) {
 	t.Run("A3_the catalogue is searched and an offer granted", p.testCatalogue)
 	t.Run("a cluster appears by itself when it is connected", p.testConnected)
 	t.Run("a claim shows its state as it changes and its history", p.testClaim)
+	t.Run("a page says that it is old while somebody is in what has changed", p.testHeldBack)
 	t.Run("everything is there without scripts", p.testWithoutScripts)
 	t.Run("another person sees nothing of it", p.testStranger)
 	t.Run("D2_a proposed change is looked at, discussed and approved", p.testReviewed)
@@ -297,6 +298,41 @@ func (p *webPage) testClaim(t *testing.T) {
 	w.Sees("#live-claim", "Not ready", "waits for its provider", "moving to the big plan")
 	p.answer(t, map[string]func(*contract.Status){"orders": ready})
 	w.Sees("#live-claim", "Ready The service is ready")
+	w.Faultless()
+}
+
+// testHeldBack has a part of a page brought up to date after a click into it, and only said to
+// be old while somebody has selected something in it, or is there by keyboard.
+func (p *webPage) testHeldBack(t *testing.T) {
+	w := p.window(t, env.Carol)
+	w.Goes(p.claimURL("archive"))
+	held := func(why string) {
+		p.answer(t, map[string]func(*contract.Status){"archive": func(s *contract.Status) {
+			s.Result, s.Reason, s.Message = contract.Held, contract.ManyRemovals, why
+		}})
+	}
+	const copying, notice = "#live-claim pre.command button", "#live-notice"
+	run := func(script string) { _ = chromium.Get(w, chromedp.Evaluate[bool](script+", true")) }
+	w.Sees("#live-claim", "Removal held", "together with 4 others", "Copy")
+	w.Do(chromedp.Click(chromedp.CSS(copying), chromedp.NodeVisible))
+	w.Sees(copying, "Copied")
+	held("Nobody has approved it.")
+	w.Sees("#live-claim", "Nobody has approved it.")
+
+	run(`getSelection().selectAllChildren(document.querySelector("#live-claim .note"))`)
+	held("Its owner says no.")
+	w.Sees(notice, "A part of this page has changed")
+	w.Sees("#live-claim", "Nobody has approved it.")
+	run(`getSelection().selectAllChildren(document.querySelector("h1"))`)
+	w.Sees("#live-claim", "Its owner says no.")
+
+	w.Do(chromedp.KeyEvent(kb.Tab))
+	run(`document.querySelector("#live-claim pre.command").focus()`)
+	held("It was removed together with 4 others within 10 minutes; at most 3 go without an approval.")
+	w.Sees(notice, "A part of this page has changed")
+	w.Sees("#live-claim", "Its owner says no.")
+	run(`document.activeElement.blur()`)
+	w.Sees("#live-claim", "together with 4 others")
 	w.Faultless()
 }
 

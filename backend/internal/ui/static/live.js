@@ -17,9 +17,13 @@
 		}
 	};
 
-	// Who reads or writes in a part at this moment is not disturbed: the part is
-	// brought up to date when the focus has left it.
-	const busy = (part) => part.contains(document.activeElement) || !document.getSelection().isCollapsed;
+	// Who is in a part by keyboard, writes in it, or has selected something of it is not
+	// disturbed: the part is brought up to date when they have left it. A click leaves the
+	// focus behind, and disturbs nobody.
+	const busy = (part) => {
+		const selection = document.getSelection();
+		return part.querySelector(":focus-visible") || !selection.isCollapsed && selection.containsNode(part, true);
+	};
 
 	// What the server said of each part last. The part itself may have got a button
 	// since.
@@ -36,15 +40,20 @@
 			}
 			if (!answer.ok) throw new Error(answer.statusText);
 			const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+			let old = false;
 			for (const part of document.querySelectorAll("[data-live]")) {
 				const now = fresh.getElementById(part.id);
-				if (!now || now.innerHTML === seen.get(part.id) || busy(part)) continue;
+				if (!now || now.innerHTML === seen.get(part.id)) continue;
+				if (busy(part)) {
+					old = true;
+					continue;
+				}
 				seen.set(part.id, now.innerHTML);
 				part.innerHTML = now.innerHTML;
 				copyable(part);
 			}
 			pause = often;
-			say("");
+			say(old ? "A part of this page has changed. It is brought up to date once you leave it, or what you have selected in it." : "");
 		} catch {
 			pause = Math.min(2 * pause, longest);
 			say("The control plane cannot be reached just now. This page is as it was before; it will be up to date again by itself.");

@@ -408,6 +408,7 @@ func (p *webPage) testShared(t *testing.T) {
 		}
 		return nil
 	})
+	bobs.Sees("#live-notice", "not there any more")
 	bobs.Goes(p.claimURL("orders"))
 	bobs.Sees("h1", "Not found")
 	owner.Faultless()

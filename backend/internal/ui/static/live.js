@@ -38,6 +38,10 @@
 				say("Your session has ended. This page is as of then.", "/signin?then=" + encodeURIComponent(location.pathname + location.search));
 				return;
 			}
+			if (answer.status === 403 || answer.status === 404) {
+				say("What this page shows is not there any more, or not for you. The page is as it was before.");
+				return;
+			}
 			if (!answer.ok) throw new Error(answer.statusText);
 			const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
 			let old = false;

@@ -66,7 +66,7 @@ func TestObjectTrailersAreFoundAmongOtherWords(t *testing.T) {
 	merge.Version, merge.Merged, merge.Live = "", true, "ce013625030ba8dba906f756967f9e9ca394464a"
 	message := "claim: update\n\nGitbind-Object: nonsense\nGitbind-Object: a/b/c uid=x generation=y\n" +
 		TrailerObject + ": " + want.String() + "\n" + TrailerObject + ": " + removal.String() + "\n" + TrailerObject + ": " + merge.String() + "\n" +
-		TrailerObject + ": " + merge.String() + " more=1\n" + TrailerObject + ": " + removal.String() + " live=1\nSigned-off-by: x\n"
+		TrailerObject + ": " + merge.String() + " more\n" + TrailerObject + ": " + removal.String() + " live=1\nSigned-off-by: x\n"
 	if diff := cmp.Diff([]ObjectTrailer{want, removal, merge}, ParseObjectTrailers(message)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -295,7 +295,10 @@ func TestLinesThatAreNoTrailersNameNoObject(t *testing.T) {
 		key + " uid=1 generation=2 3":                          false,
 		key + " uid=1 generation=2 blob=3 live=4":              false,
 		key + " uid=1 generation=2 merged=3 more=4":            false,
-		key + " uid=1 generation=2 blob=3 more=4":              false,
+		key + " uid=1 generation=2 blob=3 more=4":              true,
+		key + " uid=1 generation=2 more=" + long + " version=3": true,
+		key + " uid=1 generation=2 blob=3 blob=3":              false,
+		key + " uid=1 generation=2 blob=3 merged=3 live=4":     false,
 		key + " uid=1 generation=2 merged=3 live=4 5":          false,
 		key + "/more uid=1 generation=2":                       false,
 		binding + "/orders uid=1 generation=2":                 false,

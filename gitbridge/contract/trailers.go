@@ -71,7 +71,8 @@ func (t ObjectTrailer) String() string {
 }
 
 // ParseObjectTrailers takes the object trailers from a commit message. Lines
-// that are none are passed over: people write messages too.
+// that are none are passed over: people write messages too. So is what a trailer says
+// more than is known here: a newer konnector may have written it.
 func ParseObjectTrailers(message string) []ObjectTrailer {
 	var out []ObjectTrailer
 	for line := range strings.SplitSeq(message, "\n") {
@@ -102,25 +103,22 @@ func parseObjectTrailer(value string) (ObjectTrailer, bool) {
 	if len(key) != 3 || !okUID || len(uid) > maxTrailerField || !okGen || err != nil {
 		return ObjectTrailer{}, false
 	}
-	t := ObjectTrailer{Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation}
-	ok, rest := true, fields[3:]
-	if len(rest) > 0 {
-		if version, has := strings.CutPrefix(rest[0], "version="); has {
-			t.Version, rest = version, rest[1:]
+	more := map[string]string{}
+	for _, field := range fields[3:] {
+		name, value, ok := strings.Cut(field, "=")
+		if _, twice := more[name]; twice || !ok {
+			return ObjectTrailer{}, false
 		}
+		more[name] = value
 	}
-	switch len(rest) {
-	case 0:
-	case 1:
-		t.Blob, ok = strings.CutPrefix(rest[0], "blob=")
-	case 2:
-		t.Blob, t.Merged = strings.CutPrefix(rest[0], "merged=")
-		t.Live, ok = strings.CutPrefix(rest[1], "live=")
-		ok = ok && t.Merged
-	default:
-		ok = false
+	blob, hasBlob := more["blob"]
+	merged, isMerged := more["merged"]
+	live, hasLive := more["live"]
+	t := ObjectTrailer{
+		Key: Key{Binding: key[0], Namespace: key[1], Name: key[2]}, UID: uid, Generation: generation,
+		Version: more["version"], Blob: blob + merged, Merged: isMerged, Live: live,
 	}
-	if !ok || max(len(t.Version), len(t.Blob), len(t.Live)) > maxTrailerField {
+	if isMerged != hasLive || isMerged && hasBlob || max(len(t.Version), len(t.Blob), len(t.Live)) > maxTrailerField {
 		return ObjectTrailer{}, false
 	}
 	return t, t.Key.Validate() == nil

@@ -23,6 +23,7 @@ import (
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/controlplane"
+	"gitbind.dev/konnector/internal/cli/install"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/progress"
 )
@@ -58,6 +59,9 @@ func Do(ctx context.Context, in Input) error {
 	}
 	offers, err := find(catalog, in.Names)
 	if err != nil {
+		return err
+	}
+	if err := install.CheckPlugin(ctx, in.Cluster); err != nil {
 		return err
 	}
 	for _, o := range offers {

@@ -52,6 +52,9 @@ func Do(ctx context.Context, in Input) error {
 	}
 	var keeps []string
 	if in.All {
+		if err := install.CheckPlugin(ctx, in.Cluster); err != nil {
+			return err
+		}
 		if keeps, err = in.keeps(ctx); err != nil {
 			return err
 		}

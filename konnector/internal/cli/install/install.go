@@ -60,11 +60,11 @@ func (o Options) Continue(ctx context.Context, c *appcluster.Cluster, tell func(
 	if o.NoDeployment {
 		return o, nil
 	}
-	running, err := konnector(ctx, c)
-	if err != nil || running == nil || len(running.Spec.Template.Spec.Containers) == 0 {
+	running, err := runningImage(ctx, c)
+	if err != nil || running == "" {
 		return o, err
 	}
-	next, err := o.after(running.Spec.Template.Spec.Containers[0].Image, version.String())
+	next, err := o.after(running, version.String())
 	if err == nil && next != o {
 		tell(fmt.Sprintf("The konnector's image is %s, from where the one before it is: --image-registry takes it from elsewhere.", next.image()))
 	}
@@ -75,14 +75,12 @@ func (o Options) Continue(ctx context.Context, c *appcluster.Cluster, tell func(
 func (o Options) after(running, plugin string) (Options, error) {
 	image := cmp.Or(o.Image, running)
 	folder, last := path.Split(image)
-	base, tag := last, ""
+	base := last
 	if end := strings.IndexAny(last, ":@"); end >= 0 {
-		base, tag = last[:end], last[end+1:]
+		base = last[:end]
 	}
-	there, errThere := utilversion.ParseGeneric(tag)
-	here, errHere := utilversion.ParseGeneric(plugin)
 	switch {
-	case errThere == nil && errHere == nil && here.LessThan(there):
+	case isNewer(image, plugin):
 		return o, usage.Errorf("the konnector's image is %s, and this plugin is %s: take the plugin of that version. To go back to this one, name its image (--image)", image, plugin)
 	case o.Image != "" || o.RegistryGiven:
 		return o, nil
@@ -91,6 +89,31 @@ func (o Options) after(running, plugin string) (Options, error) {
 	}
 	o.Registry = strings.TrimSuffix(folder, "/")
 	return o, nil
+}
+
+// CheckPlugin refuses to go on where the cluster's konnector is newer than the plugin, which knows
+// neither all that that one needs nor all that was installed for it.
+func CheckPlugin(ctx context.Context, c *appcluster.Cluster) error {
+	running, err := runningImage(ctx, c)
+	if err != nil {
+		return err
+	}
+	return checkPlugin(running, version.String())
+}
+
+func checkPlugin(running, plugin string) error {
+	if isNewer(running, plugin) {
+		return usage.Errorf("the konnector's image is %s, and this plugin is %s: take the plugin of that version", running, plugin)
+	}
+	return nil
+}
+
+// isNewer reports whether an image is of a newer version than a plugin, as far as its tag tells.
+func isNewer(image, plugin string) bool {
+	_, tag, _ := strings.Cut(path.Base(image), ":")
+	there, errThere := utilversion.ParseGeneric(tag)
+	here, errHere := utilversion.ParseGeneric(plugin)
+	return errThere == nil && errHere == nil && here.LessThan(there)
 }
 
 // Apply installs, or brings up to date. tell gets one line for each object. It
@@ -144,6 +167,15 @@ func konnector(ctx context.Context, c *appcluster.Cluster) (*appsv1.Deployment, 
 		return nil, fmt.Errorf("look for a konnector in the cluster: %w", err)
 	}
 	return running, nil
+}
+
+// runningImage is the image of the cluster's konnector, "" for none.
+func runningImage(ctx context.Context, c *appcluster.Cluster) (string, error) {
+	running, err := konnector(ctx, c)
+	if err != nil || running == nil || len(running.Spec.Template.Spec.Containers) == 0 {
+		return "", err
+	}
+	return running.Spec.Template.Spec.Containers[0].Image, nil
 }
 
 func waitForCRD(ctx context.Context, c *appcluster.Cluster, name string) error {

@@ -121,6 +121,20 @@ func TestTheImageComesFromWhereTheClusterHasIt(t *testing.T) {
 	}
 }
 
+// Its rules would take the place of those that the konnector has, and it would leave behind what it
+// does not know.
+func TestAPluginThatIsOlderThanTheKonnectorIsRefused(t *testing.T) {
+	const plugin = "v1.2.3"
+	for running, want := range map[string]string{
+		"": "", "gitbind-konnector:v1.2.3": "", "mirror.example.com:5000/gitbind-konnector:v1.2.2": "", "gitbind-konnector@sha256:0123": "",
+		"mirror.example.com:5000/ours:v1.3.0": "the konnector's image is mirror.example.com:5000/ours:v1.3.0, and this plugin is v1.2.3: take the plugin of that version",
+	} {
+		if err := checkPlugin(running, plugin); err == nil && want != "" || err != nil && err.Error() != want {
+			t.Errorf("%s: %v, want %q", running, err, want)
+		}
+	}
+}
+
 func TestAPluginKeepsTheRegistryOfTheKonnectorThatRuns(t *testing.T) {
 	_, deployment := kinds(t, Options{Registry: "mirror.example.com"})
 	api := fakeapi.New(fakeapi.Builder().WithObjects(deployment))

@@ -144,6 +144,10 @@ func (r *reconciler) completeBase(l *look, in input) error {
 	if b.Generation != l.object.GetGeneration() {
 		return nil
 	}
+	if len(authorsOf(l.object)) > 0 {
+		// Somebody has changed it since. By what name of a field manager, they have chosen.
+		return nil
+	}
 	// The write of this base made this generation. If the process ended before it
 	// looked at what came of it, the base is what was sent.
 	if in.cached {
@@ -158,7 +162,8 @@ func (r *reconciler) completeBase(l *look, in input) error {
 }
 
 // isOwn reports whether a field that differs from the base, in an object of the base's
-// generation, was written by nobody but the konnector and who admitted that. A label
+// generation, was written by nobody but the konnector and who admitted that. Anybody may
+// write by the konnector's name: that somebody did must be known otherwise. A label
 // that is gone has no writer to be known by, and a field of the spec only where no edit
 // can have come before.
 func isOwn(d base.Difference, generation int64) bool {

@@ -1,7 +1,8 @@
-// Package budget bounds how often something is done for one claim, or for one of the
-// objects by which an API is installed, whose Key has no namespace. It counts, and
-// remembers what it counted until the time has come when that does not matter any
-// more; what happens beyond the budget is for others to decide.
+// Package budget bounds how often something is done for one claim; for one of the
+// objects by which an API is installed, whose Key has no namespace; or for all claims of a
+// namespace, whose Key has nothing else. It counts, and remembers what it counted until the
+// time has come when that does not matter any more; what happens beyond the budget is for
+// others to decide.
 package budget
 
 import (
@@ -11,7 +12,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// Budget is a leaky bucket for each claim: Most at once, and one more for each Every
+// Budget is a leaky bucket for each Key: Most at once, and one more for each Every
 // that passes. Its methods may be called by many goroutines.
 type Budget struct {
 	Most  int
@@ -27,19 +28,45 @@ type level struct {
 	at    time.Time
 }
 
-// Spend counts one.
-func (b *Budget) Spend(key contract.Key, now time.Time) {
+// Spend counts n, which is at least one. What was beyond Most before is not held against anybody.
+func (b *Budget) Spend(key contract.Key, n int, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.spend(key, n, now)
+}
+
+// Take counts n, as Spend, and reports true, if there is something left to spend. That need not be
+// all of n: then what comes next waits for the rest of it, too.
+func (b *Budget) Take(key contract.Key, n int, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at(key, now).spent >= b.Most {
+		return false
+	}
+	b.spend(key, n, now)
+	return true
+}
+
+// GiveBack takes back what was counted by Take, and not used.
+func (b *Budget) GiveBack(key contract.Key, n int, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.at(key, now); l.spent > n {
+		l.spent -= n
+		b.levels[key] = l
+		return
+	}
+	delete(b.levels, key)
+}
+
+func (b *Budget) spend(key contract.Key, n int, now time.Time) {
 	if b.levels == nil {
 		b.levels = map[contract.Key]level{}
 	}
 	l := b.at(key, now)
-	l.spent = min(l.spent+1, b.Most)
+	l.spent = min(l.spent, b.Most-1) + n
 	b.levels[key] = l
-	if len(b.levels) > 2*b.Most {
-		b.forgetOne(now)
-	}
+	b.forgetSome(now)
 }
 
 // Rest is how long until there is something left to spend; 0 where there is.
@@ -50,7 +77,7 @@ func (b *Budget) Rest(key contract.Key, now time.Time) time.Duration {
 	if l.spent < b.Most {
 		return 0
 	}
-	return l.at.Add(b.Every).Sub(now)
+	return l.at.Add(time.Duration(l.spent-b.Most+1) * b.Every).Sub(now)
 }
 
 // Reset forgets what was spent.
@@ -73,9 +100,9 @@ func (b *Budget) at(key contract.Key, now time.Time) level {
 	return l
 }
 
-// forgetOne looks at a few buckets, and forgets those that are empty by now: each
+// forgetSome looks at a few buckets, and forgets those that are empty by now: each
 // call adds at most one, and forgets more while there are such.
-func (b *Budget) forgetOne(now time.Time) {
+func (b *Budget) forgetSome(now time.Time) {
 	const looks = 4
 	n := 0
 	for key := range b.levels {

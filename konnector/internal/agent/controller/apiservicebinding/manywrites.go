@@ -45,7 +45,7 @@ func (r *Reconciler) mayRewrite(key contract.Key, live metav1.Object) bool {
 // rewrote counts a write in the place of what was there.
 func (r *Reconciler) rewrote(key contract.Key, before metav1.Object) {
 	if other := otherWriter(before); other != "" {
-		r.Rewrites.Spend(key, r.Now())
+		r.Rewrites.Spend(key, 1, r.Now())
 		r.others.Store(key, other)
 	}
 }

@@ -49,7 +49,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 		return nil, err
 	}
 	c := change{
-		verb: verb, users: users, blob: b.Blob,
+		verb: verb, users: users, blob: b.Blob, size: packedSize(data), inputs: len(sent.File),
 		apply: func(t *store.Tree) error {
 			if sent.File != nil {
 				if err := writeInputs(l, t, sent.File); err != nil {
@@ -63,7 +63,7 @@ func (r *reconciler) commit(ctx context.Context, l *look) (*unstructured.Unstruc
 	if errors.Is(err, store.ErrRejected) && sent.File != nil {
 		// The host may have something against that file alone, which is then told when it
 		// is sent on its own.
-		sent.File = nil
+		sent.File, c.inputs = nil, 0
 		s, err = r.push(ctx, l, c)
 	}
 	if err != nil {
@@ -114,6 +114,9 @@ type change struct {
 	users []string
 	// blob is the hash of the new file; "" for none.
 	blob string
+	// size is how many bytes of the claim's file it brings to Git, and inputs how many of what
+	// the claim refers to.
+	size, inputs int
 	// merged is the hash that the object's version would have, where the new file
 	// holds others' changes, too.
 	merged string
@@ -138,7 +141,11 @@ func (r *reconciler) push(ctx context.Context, l *look, c change) (*store.Snapsh
 		tried.Store(true)
 		return apply(t)
 	}
-	s, err := l.api.Repository.Update(ctx, l.edit(c))
+	var s *store.Snapshot
+	err := r.counted(l, c, func() (err error) {
+		s, err = l.api.Repository.Update(ctx, l.edit(c))
+		return err
+	})
 	if err != nil {
 		if tried.Load() {
 			// Also where the host refuses, as the answer to a try before may have been lost.

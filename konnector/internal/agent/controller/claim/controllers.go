@@ -54,6 +54,7 @@ type Controllers struct {
 	mu      sync.Mutex
 	ended   bool
 	running map[string]*running
+	bytes   *byteBudget
 }
 
 type running struct {
@@ -138,6 +139,9 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	if err != nil {
 		return err
 	}
+	if c.bytes == nil {
+		c.bytes = newByteBudget()
+	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	own := &written{}
 	noting := newNotingClient(c.Client, own)
@@ -151,6 +155,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 			rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 			writes:   budget.Budget{Most: maxWrites, Every: writeEvery},
 			statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
+			bytes:    c.bytes,
 		},
 		cancel: cancel, done: make(chan struct{}),
 	}
@@ -163,7 +168,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		cancel()
 		return fmt.Errorf("prepare to watch what claims refer to: %w", err)
 	}
-	r.reconciler.inputs = newInputSender(inputs.New(run, objects, c.Live, r.again), &r.reconciler.pending)
+	r.reconciler.inputs = newInputSender(inputs.New(run, objects, c.Live, r.again), &r.reconciler.pending, c.bytes)
 	r.reconciler.current.Store(&api)
 	kept, err := c.controller(r, informer)
 	if err != nil {

@@ -50,6 +50,8 @@ type look struct {
 	decision decision.Decision
 	// approved says that main has the commit that was proposed.
 	approved bool
+	// pushed is how many bytes of the claim's file were brought to Git, as byteBudget counts them.
+	pushed int
 	// dropsProposal says that what was proposed is settled with the next write.
 	dropsProposal bool
 	// secrets is what there is to say of the claim's Secrets, and secretsDue when to

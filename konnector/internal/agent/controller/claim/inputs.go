@@ -17,7 +17,6 @@ import (
 	"gitbind.dev/konnector/internal/agent/budget"
 	"gitbind.dev/konnector/internal/agent/decision"
 	"gitbind.dev/konnector/internal/agent/inputs"
-	"gitbind.dev/konnector/internal/agent/repository"
 )
 
 // sentInputs is what there is to say of what a claim refers to.
@@ -35,12 +34,13 @@ type inputSender struct {
 	maker *inputs.Maker
 	// writes bounds the commits for one claim.
 	writes budget.Budget
-	// pending are the reconciler's.
+	// pending and bytes are the reconciler's.
 	pending *keys
+	bytes   *byteBudget
 }
 
-func newInputSender(maker *inputs.Maker, pending *keys) inputSender {
-	return inputSender{maker: maker, writes: budget.Budget{Most: maxWrites, Every: writeEvery}, pending: pending}
+func newInputSender(maker *inputs.Maker, pending *keys, bytes *byteBudget) inputSender {
+	return inputSender{maker: maker, writes: budget.Budget{Most: maxWrites, Every: writeEvery}, pending: pending, bytes: bytes}
 }
 
 // make says what is to be on main of what the claim refers to, in the version that main
@@ -88,28 +88,32 @@ func (s *inputSender) send(ctx context.Context, l *look) error {
 			l.inputs.due, l.inputs.condition = time.Now().Add(rest), conditionIn(l.object, conditionInputs)
 			return nil
 		}
-		err := s.push(ctx, l, "update", func(t *store.Tree) error {
-			if _, claimed := t.Entry(l.key.Path()); !claimed {
-				return errMoved
-			}
-			return writeInputs(l, t, made.File)
+		err := s.bytes.push(l.key, len(made.File), func() error {
+			return s.push(ctx, l, "update", func(t *store.Tree) error {
+				if _, claimed := t.Entry(l.key.Path()); !claimed {
+					return errMoved
+				}
+				return writeInputs(l, t, made.File)
+			})
 		})
 		if errors.Is(err, errMoved) || err != nil && !isTrouble(err) {
 			return err
 		}
 		if err != nil {
-			reason, message := repository.Explain(err)
+			reason, message := explain(err)
 			made.Troubles = append(made.Troubles, inputs.Trouble{Reason: reason, Message: "What this claim refers to is not on main: " + message})
 			made.Retry = jitter(unsentWait)
 			if errors.Is(err, store.ErrRejected) {
 				made.Retry = jitter(refusedWait)
 			}
-			s.pending.add(l.key)
-		} else {
-			// A large file counts as many small ones.
-			for range 1 + len(made.File)/inputsUnit {
-				s.writes.Spend(l.key, time.Now())
+			if errors.Is(err, errManyBytes) {
+				// That the control plane has seen a newer main changes nothing about it.
+				made.Retry = jitter(bytesWait)
+			} else {
+				s.pending.add(l.key)
 			}
+		} else {
+			s.writes.Spend(l.key, 1+len(made.File)/bytesPerWrite, time.Now())
 			s.maker.Pushed(l.key, made)
 		}
 	}

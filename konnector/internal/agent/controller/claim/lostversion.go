@@ -33,11 +33,12 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		Reason: l.decision.Reason, Branch: contract.ConflictBranch(l.key, string(store.BlobHash(data))),
 		Fields: l.facts.Fields[:min(len(l.facts.Fields), maxNamed)], Users: users[:min(len(users), maxNamed)],
 	}
-	e := l.edit(change{
-		verb: "keep", users: users, kept: true,
+	c := change{
+		// It may be too large to be committed, however it is packed.
+		verb: "keep", users: users, kept: true, size: len(data),
 		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
-	})
-	if err := l.api.Repository.Keep(ctx, lost.Branch, l.view.Main, e); err != nil {
+	}
+	if err := r.counted(l, c, func() error { return l.api.Repository.Keep(ctx, lost.Branch, l.view.Main, l.edit(c)) }); err != nil {
 		return nil, err
 	}
 	if l.decision.Chosen != "" {

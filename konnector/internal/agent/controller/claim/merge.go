@@ -44,7 +44,7 @@ func (r *reconciler) merge(ctx context.Context, l *look) (*unstructured.Unstruct
 	// The file is not this object's version: after a crash it must not be taken
 	// for the base.
 	s, err := r.push(ctx, l, change{
-		verb: "merge", users: users, blob: string(store.BlobHash(data)), merged: string(store.BlobHash(live)),
+		verb: "merge", users: users, blob: string(store.BlobHash(data)), size: packedSize(data), merged: string(store.BlobHash(live)),
 		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
 	})
 	if err != nil {

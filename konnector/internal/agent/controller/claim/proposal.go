@@ -164,7 +164,7 @@ func (l *look) rebaseProposed() {
 func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstructured, error) {
 	c, p, err := l.proposalFor()
 	if err == nil {
-		err = l.api.Repository.MayWrite()
+		err = errors.Join(l.api.Repository.MayWrite(), r.bytes.mayPush(l.key, c.size))
 	}
 	if err != nil {
 		return nil, err
@@ -182,7 +182,11 @@ func (r *reconciler) propose(ctx context.Context, l *look) (*unstructured.Unstru
 		// What it stands on is what main says still.
 		known = store.Hash(was.Commit)
 	}
-	s, err := l.api.Repository.Propose(ctx, branch, known, l.view.Main, l.edit(c))
+	var s *store.Snapshot
+	err = r.counted(l, c, func() (err error) {
+		s, err = l.api.Repository.Propose(ctx, branch, known, l.view.Main, l.edit(c))
+		return err
+	})
 	switch {
 	case errors.Is(err, store.ErrRejected) && l.facts.Proposed == nil:
 		// Nothing is on the host: nothing has to be taken back there when the claim goes. A
@@ -225,7 +229,7 @@ func (l *look) proposalFor() (change, proposal, error) {
 		return c, p, err
 	}
 	p.Blob, p.Users = string(store.BlobHash(data)), authorsOf(l.object)
-	c = change{verb: "update", users: p.Users, blob: p.Blob, apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
+	c = change{verb: "update", users: p.Users, blob: p.Blob, size: packedSize(data), apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
 	if l.file == nil {
 		c.verb = "create"
 	}

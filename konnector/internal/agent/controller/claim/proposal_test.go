@@ -138,7 +138,7 @@ func TestANoteThatStaysDoesNotHideARefusedProposal(t *testing.T) {
 			return c.Patch(ctx, o, p, opts...)
 		},
 	})
-	r := &reconciler{live: server, client: newNotingClient(server, &written{})}
+	r := &reconciler{live: server, client: newNotingClient(server, &written{}), bytes: newByteBudget()}
 	api := testAPI(t)
 	api.Repository = repository.New(repository.Options{
 		Remote: repository.Remote{Main: remote.Branch("main"), Status: remote.Branch("status"), Branch: remote.Branch},

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ const (
 	// refusedWait is how long until the API server is asked again to take a
 	// file: rules that do not come with the object may have changed.
 	refusedWait = time.Minute
+	// bytesWait is about how long until a claim asks again whether its namespace may bring
+	// more to Git: few ask at once then, of however many that wait.
+	bytesWait = time.Minute
 	// unservedWait is how long until API server and konnector may go by the same
 	// definition.
 	unservedWait = 500 * time.Millisecond
@@ -64,6 +68,9 @@ func (r *reconciler) trouble(key contract.Key, err error) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	case errors.Is(err, errTooLarge):
 		return ctrl.Result{}, nil
+	case errors.Is(err, errManyBytes):
+		r.numbers.Is(nameOf(key), "Waiting", "")
+		return ctrl.Result{RequeueAfter: jitter(bytesWait)}, nil
 	case errors.Is(err, repository.ErrNotTried):
 		r.numbers.Is(nameOf(key), "Rejected", "")
 		r.pending.add(key)
@@ -88,6 +95,9 @@ func explain(err error) (reason, message string) {
 	}
 	if errors.Is(err, errTooLarge) {
 		return "TooLarge", "This claim is " + err.Error() + "."
+	}
+	if errors.Is(err, errManyBytes) {
+		return "ManyBytes", fmt.Sprintf("The claims of this namespace have brought %d MiB to Git in a short time, and go on at %d MiB a minute. It is tried again by itself.", maxBytes>>20, bytesPerMinute>>20)
 	}
 	return repository.Explain(err)
 }

@@ -59,6 +59,8 @@ type reconciler struct {
 	admitted admitted
 	// writes and statuses bound what is done for one claim.
 	writes, statuses budget.Budget
+	// bytes bounds what is done for all claims of a namespace, of whatever API.
+	bytes *byteBudget
 	// numbers may be nil.
 	numbers *metrics.KonnectorBinding
 }

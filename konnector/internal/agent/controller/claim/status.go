@@ -58,7 +58,7 @@ func (r *reconciler) report(ctx context.Context, l *look, trouble error) error {
 		l.base.Claim.WriteTo(u, l.api.schema.Keys())
 	}
 	u.Object["status"] = l.status(trouble)
-	r.statuses.Spend(l.key, time.Now())
+	r.statuses.Spend(l.key, 1, time.Now())
 	err := r.client.Status().Update(ctx, u, fieldOwner)
 	if apierrors.IsInvalid(err) && l.reduced != nil {
 		// What was there before is kept, and only the object has it.

@@ -13,9 +13,9 @@ const (
 	// writeEvery how long until one more may: people and what they run stay far below,
 	// and who answers each write of the konnector with another one does not.
 	maxWrites, writeEvery = 50, 6 * time.Second
-	// They bound the commits of what it refers to, too, which are not held but wait; one of
-	// those counts once for each inputsUnit bytes, as repositories keep what was encrypted.
-	inputsUnit = 32 << 10
+	// They bound the commits of what it refers to, too, which are not held but wait.
+	// A commit counts once more for each bytesPerWrite of its file, as repositories keep them all.
+	bytesPerWrite = 32 << 10
 	// So do maxStatuses and statusEvery bound its status, as a provider may have more to say.
 	maxStatuses, statusEvery = 100, 2 * time.Second
 )
@@ -30,7 +30,7 @@ func (r *reconciler) spend(l *look, err error) {
 	if l.decision.Chosen != "" {
 		r.writes.Reset(l.key)
 	}
-	r.writes.Spend(l.key, time.Now())
+	r.writes.Spend(l.key, 1+l.pushed/bytesPerWrite, time.Now())
 }
 
 // lookAtBudget finds out whether the claim's budget of writes is spent. Once that is

@@ -263,8 +263,8 @@ func (r *Removals) findMoves(ctx context.Context, main *store.Snapshot, continue
 		i, mine := own[o.Key.Path()]
 		// What this agent removed before they agreed was another life.
 		mine = mine && i < since.index[o.Commit]
-		if !mine && !o.Removed && o.Claim != nil {
-			removed = append(removed, removedClaim(o.Key, o.Claim.Kind, claims.Read))
+		if !mine && !o.Removed && o.Kind != "" {
+			removed = append(removed, removedClaim(o.Key, o.Kind, claims.Read))
 		}
 	}
 	if len(removed) == 0 {

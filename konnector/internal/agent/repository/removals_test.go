@@ -95,7 +95,7 @@ func newCounted(t *testing.T, n int) (*world, *objects) {
 	head = s.Head()
 	for i := range n {
 		e, _ := s.Entry(keyOf(i).Path())
-		o.all[keyOf(i)] = Object{Key: keyOf(i), Commit: head, Blob: e.Hash, Claim: decodeAny(contract.File{Path: keyOf(i).Path(), Data: []byte(fileOf(keyOf(i), fmt.Sprint("plan", i)))})}
+		o.all[keyOf(i)] = Object{Key: keyOf(i), Commit: head, Blob: e.Hash, Kind: "PostgresqlInstance"}
 	}
 	w.run()
 	w.sees(head)
@@ -468,7 +468,7 @@ func TestApprovalCoversNoClaimThatIsYounger(t *testing.T) {
 	made := w.push(files)
 	for _, k := range younger {
 		e, _ := w.view().Main.Entry(k.Path())
-		o.all[k] = Object{Key: k, Commit: made, Blob: e.Hash, Claim: decodeAny(contract.File{Path: k.Path(), Data: []byte(files[k.Path()])})}
+		o.all[k] = Object{Key: k, Commit: made, Blob: e.Hash, Kind: "PostgresqlInstance"}
 	}
 	w.removeFiles(younger...)
 	w.may(o, true, false, younger...)

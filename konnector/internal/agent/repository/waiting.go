@@ -18,10 +18,10 @@ type Object struct {
 	// Held says that its removal is held as one of many.
 	Held bool
 	// Commit is that of its base, if that was agreed under this Connection;
-	// otherwise "". Blob and Claim are its base's, too.
+	// otherwise "". Blob and Kind are its base's, too.
 	Commit store.Hash
 	Blob   store.Hash
-	Claim  *contract.Claim
+	Kind   string
 	// Removed says that its removal was settled before.
 	Removed bool
 }

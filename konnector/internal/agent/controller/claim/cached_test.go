@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -304,6 +305,33 @@ func TestAnAgreedClaimTakesLittle(t *testing.T) {
 	t.Logf("%d bytes each", each)
 	if each > most || !all[n-1].reduced {
 		t.Errorf("a reduced claim (%t) takes %d bytes, want at most %d", all[n-1].reduced, each, most)
+	}
+	runtime.KeepAlive(all)
+}
+
+// What waits may be many, and is kept for as long as a person takes to decide.
+func TestH4_LargeClaimsThatAreRemovedTakeLittle(t *testing.T) {
+	const n, most = 20, 8 << 10
+	w := newGitWorld(t)
+	u := agreedObject(t, 1)
+	w.r.api().Repository.ConnectionUID = base.Read(u).Connection
+	text := strings.Repeat("x", 500<<10)
+	_ = unstructured.SetNestedField(u.Object, text, "spec", "plan")
+	rebase(t, u, func(b *base.Base) { b.Claim.Spec["plan"] = text })
+	c := decoded(t, u)
+	if !c.reduced {
+		t.Fatal("it is not reduced")
+	}
+	all := make([]repository.Object, n)
+	before := informerstest.Heap()
+	for i := range all {
+		var err error
+		if all[i], _, err = (tracked{w.r}).object(t.Context(), key, c); err != nil || all[i].Commit == "" {
+			t.Fatal(all[i], err)
+		}
+	}
+	if each := (int64(informerstest.Heap()) - int64(before)) / n; each > most {
+		t.Errorf("one that waits takes %d bytes, want at most %d", each, most)
 	}
 	runtime.KeepAlive(all)
 }

@@ -74,7 +74,7 @@ func (t tracked) object(ctx context.Context, key contract.Key, c *cachedClaim) (
 	if b := base.Read(u); b != nil {
 		o.Removed = b.Removed
 		if b.Connection == t.api().Repository.ConnectionUID {
-			o.Commit, o.Blob, o.Claim = store.Hash(b.Commit), store.Hash(b.Blob), t.api().schema.Normalize(b.Claim)
+			o.Commit, o.Blob, o.Kind = store.Hash(b.Commit), store.Hash(b.Blob), b.Claim.Kind
 		}
 	}
 	return o, true, nil

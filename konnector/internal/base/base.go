@@ -151,6 +151,34 @@ func (b *Base) Encode() (string, error) {
 	return string(out), nil
 }
 
+// maxAbridged is the longest annotation that Abridge gives, in bytes: ours have some hundred.
+const maxAbridged = 2 << 10
+
+// Abridge is an annotation that says of the version only which kind it is of, and else what
+// was agreed on when; "" where there is none that can be read. It is for caches: it must never be written.
+func Abridge(value string) string {
+	a := parse(value)
+	if a == nil {
+		return ""
+	}
+	c, err := decompress(a.Content)
+	if err != nil {
+		return ""
+	}
+	packed, err := pack(content{APIVersion: c.APIVersion, Kind: c.Kind})
+	if err != nil {
+		return ""
+	}
+	out, err := json.Marshal(annotation{
+		UID: a.UID, Connection: a.Connection, Commit: a.Commit, Blob: a.Blob, Generation: a.Generation, Committed: a.Committed, Removed: a.Removed,
+		Content: packed,
+	})
+	if err != nil || len(out) > maxAbridged {
+		return ""
+	}
+	return string(out)
+}
+
 // Read takes the base from an object; nil when it has none of its own.
 //
 // Nobody knows an object's UID before it exists, so an object that is created

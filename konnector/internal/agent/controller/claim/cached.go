@@ -27,13 +27,18 @@ import (
 // its status, and the labels and annotations that no template listed when the base was
 // made: all else is the base's. Any other one is kept whole until it is such a one
 // again, in JSON: thousands that are worked on, or wait, cost no reads at the API server.
+// Of one that is too large for either little is kept, and each look at it reads the API
+// server: who may write claims must not fill the memory with them.
 //
 // It is never changed.
 type cachedClaim struct {
 	metav1.TypeMeta
 	// ObjectMeta has no labels and annotations where the claim is reduced.
 	metav1.ObjectMeta
-	reduced bool
+	// reduced is not set where the claim is abridged: see abridge.
+	reduced, abridged bool
+	// size is how many bytes the object has as JSON.
+	size int32
 	// base is the annotation of that name where the claim is reduced.
 	base base.Compact
 	// unlisted is a base.Unlisted as JSON where the claim is reduced, "" for none. Many
@@ -45,9 +50,19 @@ type cachedClaim struct {
 	secretsSequence int64
 	// statusDigest is of the status as JSON.
 	statusDigest digest
-	// spec and status are JSON; nil where the claim is reduced.
+	// spec and status are JSON; nil where the claim is reduced. Where it is abridged there
+	// is no spec, and the status is a said.
 	spec, status []byte
 }
+
+const (
+	// maxKept is about how many bytes the cache keeps of a claim, beside its base where it
+	// is reduced. Ordinary claims have a few KiB.
+	maxKept = 32 << 10
+	// entryBytes is what a label, an annotation, an owner or a finalizer takes at most,
+	// beside its text.
+	entryBytes = 256
+)
 
 // digest tells one JSON text from another.
 type digest [sha256.Size]byte
@@ -58,7 +73,7 @@ func decodeClaim(data []byte) (client.Object, error) {
 		metav1.TypeMeta
 		Metadata struct {
 			metav1.ObjectMeta
-			ManagedFields ignored `json:"managedFields"`
+			ManagedFields skipped `json:"managedFields"`
 		} `json:"metadata"`
 		Spec   json.RawMessage `json:"spec"`
 		Status json.RawMessage `json:"status"`
@@ -66,31 +81,57 @@ func decodeClaim(data []byte) (client.Object, error) {
 	if err := utiljson.Unmarshal(data, &in); err != nil {
 		return nil, fmt.Errorf("read object: %w", err)
 	}
-	c := &cachedClaim{ObjectMeta: in.Metadata.ObjectMeta, statusDigest: sha256.Sum256(in.Status)}
+	c := &cachedClaim{ObjectMeta: in.Metadata.ObjectMeta, size: int32(len(data)), statusDigest: sha256.Sum256(in.Status)}
 	c.APIVersion, c.Kind, c.Namespace = shared(in.APIVersion), shared(in.Kind), shared(c.Namespace)
 	said := saidIn(in.Status)
-	if said == nil || !isDone(&c.ObjectMeta, said) {
-		return c.whole(in.Spec, in.Status), nil
+	if said != nil && isDone(&c.ObjectMeta, said) {
+		compact, beside, agrees := base.Agrees(base.Object{
+			Kind: in.Kind, UID: c.UID, StatusUID: said.Gitbind.UID,
+			Labels: c.Labels, Annotations: c.Annotations, Spec: in.Spec,
+		})
+		if agrees {
+			return c.reduce(said, compact, beside)
+		}
 	}
-	compact, beside, agrees := base.Agrees(base.Object{
-		Kind: in.Kind, UID: c.UID, StatusUID: said.Gitbind.UID,
-		Labels: c.Labels, Annotations: c.Annotations, Spec: in.Spec,
-	})
-	if !agrees {
-		return c.whole(in.Spec, in.Status), nil
+	entries := len(c.Labels) + len(c.Annotations) + len(c.OwnerReferences) + len(c.Finalizers)
+	if len(data)-int(in.Metadata.ManagedFields)+entryBytes*entries > maxKept {
+		return c.abridge(said)
 	}
-	return c.reduce(said, compact, beside)
+	c.spec, c.status = in.Spec, in.Status
+	return c, nil
 }
 
-// whole keeps all of an object.
-func (c *cachedClaim) whole(spec, status []byte) *cachedClaim {
-	c.spec, c.status = spec, status
-	return c
+// abridge keeps what tells the claim from others, and what the judging of removals and the
+// order of a start go by. A look at it is incomplete.
+func (c *cachedClaim) abridge(said *said) (*cachedClaim, error) {
+	m := c.ObjectMeta
+	c.abridged = true
+	c.ObjectMeta = metav1.ObjectMeta{
+		Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp, Annotations: map[string]string{},
+	}
+	if slices.Contains(m.Finalizers, v1alpha1.Finalizer) {
+		c.Finalizers = onlyFinalizer
+	}
+	if b := base.Abridge(m.Annotations[v1alpha1.BaseAnnotation]); b != "" {
+		c.Annotations[v1alpha1.BaseAnnotation] = b
+	}
+	if m.Annotations[v1alpha1.ChangedByAnnotation] != "" {
+		c.Annotations[v1alpha1.ChangedByAnnotation] = "somebody"
+	}
+	if said == nil {
+		return c, nil
+	}
+	said.Gitbind.Secrets = nil
+	var err error
+	if c.status, err = json.Marshal(said); err != nil {
+		return nil, fmt.Errorf("keep status: %w", err)
+	}
+	return c, nil
 }
 
 // reduce drops what the base says, and the status.
 func (c *cachedClaim) reduce(said *said, compact base.Compact, beside base.Unlisted) (*cachedClaim, error) {
-	c.reduced, c.base = true, compact
 	var text []byte
 	if len(beside.Labels)+len(beside.Annotations) > 0 {
 		var err error
@@ -98,7 +139,10 @@ func (c *cachedClaim) reduce(said *said, compact base.Compact, beside base.Unlis
 			return nil, fmt.Errorf("keep labels and annotations: %w", err)
 		}
 	}
-	c.unlisted = unique.Make(string(text))
+	if len(text)+entryBytes*len(c.Finalizers) > maxKept {
+		return c.abridge(said)
+	}
+	c.reduced, c.base, c.unlisted = true, compact, unique.Make(string(text))
 	c.secretsSequence = said.Gitbind.SecretsSequence
 	for _, s := range said.Gitbind.Secrets {
 		c.secrets = append(c.secrets, shared(s.Name))
@@ -110,11 +154,14 @@ func (c *cachedClaim) reduce(said *said, compact base.Compact, beside base.Unlis
 	return c, nil
 }
 
-// ignored is a value that is not read.
-type ignored struct{}
+// skipped is how many bytes a value has that is not read.
+type skipped int
 
-// UnmarshalJSON reads nothing.
-func (*ignored) UnmarshalJSON([]byte) error { return nil }
+// UnmarshalJSON counts the bytes.
+func (s *skipped) UnmarshalJSON(data []byte) error {
+	*s = skipped(len(data))
+	return nil
+}
 
 // shared is a text that many objects have in common.
 func shared(s string) string { return unique.Make(s).Value() }
@@ -124,14 +171,29 @@ var onlyFinalizer = []string{v1alpha1.Finalizer}
 // said is what an object's status says of what is to be done with it.
 type said struct {
 	Gitbind struct {
-		UID        types.UID
-		Conditions []struct{ Type, Status string }
-		Secrets    []struct{ Name string }
-		Taken      string
+		UID        types.UID       `json:"uid,omitempty"`
+		Conditions []saidCondition `json:"conditions"`
+		Secrets    []saidSecret    `json:"secrets,omitempty"`
+		Taken      string          `json:"taken,omitempty"`
+		Hold       *saidHold       `json:"hold,omitempty"`
 
-		SecretsSequence int64
-	}
+		SecretsSequence int64 `json:"secretsSequence,omitempty"`
+	} `json:"gitbind"`
 }
+
+type (
+	saidCondition struct {
+		Type   string `json:"type"`
+		Status string `json:"status"`
+		Reason string `json:"reason"`
+	}
+	saidSecret struct {
+		Name string `json:"name"`
+	}
+	saidHold struct {
+		Reason string `json:"reason"`
+	}
+)
 
 // saidIn is nil where a status says nothing.
 func saidIn(status []byte) *said {

@@ -309,6 +309,106 @@ func TestAnAgreedClaimTakesLittle(t *testing.T) {
 	runtime.KeepAlive(all)
 }
 
+// Who may write claims in one namespace must not fill the memory of all with them.
+func TestH4_LargeClaimsTakeLittleOfTheCache(t *testing.T) {
+	const most = 8 << 10
+	many := func(n int, entry func(i int) string) (all []string) {
+		for i := range n {
+			all = append(all, entry(i))
+		}
+		return all
+	}
+	for _, tc := range []struct {
+		name   string
+		n      int
+		change func(u *unstructured.Unstructured)
+	}{
+		{"1.3 MiB of spec", 100, func(u *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(u.Object, noise(1300<<10), "spec", "plan")
+		}},
+		{"paused, with 250 KiB of an annotation", 20, func(u *unstructured.Unstructured) {
+			annotate(u, v1alpha1.PauseAnnotation, "true")
+			annotate(u, "note", noise(250<<10))
+		}},
+		{"agreed, with 200 KiB of an annotation that may be listed", 20, func(u *unstructured.Unstructured) { annotate(u, "example.net/note", u.GetName()+noise(200<<10)) }},
+		{"5000 owners", 20, func(u *unstructured.Unstructured) {
+			annotate(u, v1alpha1.ChangedByAnnotation, "alice")
+			var owners []metav1.OwnerReference
+			for _, name := range many(5000, strconv.Itoa) {
+				owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: "x"})
+			}
+			u.SetOwnerReferences(owners)
+		}},
+		{"2000 short labels", 20, func(u *unstructured.Unstructured) {
+			all := map[string]string{}
+			for _, key := range many(2000, strconv.Itoa) {
+				all[key] = ""
+			}
+			u.SetLabels(all)
+		}},
+		{"2000 finalizers", 20, func(u *unstructured.Unstructured) {
+			u.SetFinalizers(append(many(2000, func(i int) string { return "x/" + strconv.Itoa(i) }), v1alpha1.Finalizer))
+		}},
+		{"a base of others", 20, func(u *unstructured.Unstructured) {
+			annotate(u, v1alpha1.BaseAnnotation, `{"uid":"`+string(u.GetUID())+`","commit":"`+noise(200<<10)+`"}`)
+		}},
+	} {
+		u := agreedObject(t, 1)
+		tc.change(u)
+		data, err := json.Marshal(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := make([]*cachedClaim, tc.n)
+		before := informerstest.Heap()
+		for i := range all {
+			o, err := decodeClaim(informerstest.Renamed(data, u.GetName(), fmt.Sprintf("orders-%06d", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[i] = o.(*cachedClaim)
+		}
+		each := (int64(informerstest.Heap()) - int64(before)) / int64(tc.n)
+		t.Logf("%s: of %d bytes %d are kept", tc.name, len(data), each)
+		if each > most {
+			t.Errorf("%s: one takes %d bytes, want at most %d", tc.name, each, most)
+		}
+		if c := all[0]; evidentlyNew(c) != evidentlyNew(u) && base.Read(u) != nil {
+			t.Errorf("%s: evidently new: %t", tc.name, evidentlyNew(c))
+		}
+		runtime.KeepAlive(data)
+		runtime.KeepAlive(all)
+	}
+}
+
+// Removals are judged together by what the cache has, also those of large claims.
+func TestALargeClaimIsJudgedAsWhatItIs(t *testing.T) {
+	w := newGitWorld(t)
+	u := agreedObject(t, 1)
+	w.r.api().Repository.ConnectionUID = base.Read(u).Connection
+	rebase(t, u, func(b *base.Base) { b.Removed = true })
+	setCondition(u, conditionHeld, "True", string(decision.ManyRemovals))
+	whole := decoded(t, u)
+	annotate(u, "note", noise(100<<10))
+	large := decoded(t, u)
+	if whole.abridged || whole.reduced || !large.abridged {
+		t.Fatalf("abridged: %t, and %t", whole.abridged, large.abridged)
+	}
+	want, _, err := tracked{w.r}.object(t.Context(), key, whole)
+	if err != nil || want.Commit == "" || !want.Removed || !want.Held {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	if got, ok, err := (tracked{w.r}).object(t.Context(), key, large); err != nil || !ok || got != want {
+		t.Errorf("it is %+v, %v, want %+v", got, err, want)
+	}
+	deleted := metav1.NewTime(time.Now().Truncate(time.Second))
+	u.SetDeletionTimestamp(&deleted)
+	_ = unstructured.SetNestedField(u.Object, string(decision.NamespaceDeleted), "status", "gitbind", "hold", "reason")
+	if _, ok, err := (tracked{w.r}).object(t.Context(), key, decoded(t, u)); err != nil || ok {
+		t.Errorf("one that goes with its namespace counts: %t, %v", ok, err)
+	}
+}
+
 // What waits may be many, and is kept for as long as a person takes to decide.
 func TestH4_LargeClaimsThatAreRemovedTakeLittle(t *testing.T) {
 	const n, most = 20, 8 << 10

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -54,7 +55,9 @@ type Controllers struct {
 	mu      sync.Mutex
 	ended   bool
 	running map[string]*running
-	bytes   *byteBudget
+	// bytes and large are one for the claims of all APIs.
+	bytes *byteBudget
+	large *semaphore.Weighted
 }
 
 type running struct {
@@ -145,10 +148,14 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	own := &written{}
 	noting := newNotingClient(c.Client, own)
+	if c.large == nil {
+		c.large = newLargeLooks()
+	}
 	r := &running{
 		reconciler: &reconciler{
 			claims: cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()},
 			cached: c.Cached, live: c.Live, client: noting, written: own, reports: slots{most: maxReports}, recorder: c.Recorder,
+			large:    c.large,
 			numbers:  c.Metrics.Of(api.Repository.ClusterID, api.Binding),
 			secrets:  newSecretDelivery(noting),
 			held:     newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),

@@ -72,6 +72,10 @@ type input struct {
 	// which has no managed fields.
 	reduced *cachedClaim
 	cached  bool
+	// abridged says that not even a look can be taken at what the cache has, and size is
+	// how many bytes the whole object or its file has, as far as that is known.
+	abridged bool
+	size     int
 	// refusal is why the API server did not take the file a moment ago, if it
 	// did not.
 	refusal *refusedError
@@ -121,8 +125,11 @@ func (r *reconciler) lookOnce(ctx context.Context, key contract.Key, in input) (
 }
 
 func (r *reconciler) lookAtObject(ctx context.Context, l *look, in input) error {
-	if l.object == nil {
+	switch {
+	case l.object == nil:
 		return nil
+	case in.abridged:
+		return errIncomplete
 	}
 	schema, f := l.api.schema, &l.facts
 	var live *contract.Claim

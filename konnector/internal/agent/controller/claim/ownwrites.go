@@ -16,7 +16,7 @@ import (
 
 // written are objects as this process wrote them last, until the cache shows
 // them: who looks at the cache a moment after a write would decide on what was
-// before it. Losing one does no harm.
+// before it. Losing one does no harm, and large ones are not kept: they cost another look.
 type written struct {
 	mu      sync.Mutex
 	objects map[types.NamespacedName]writtenObject
@@ -33,10 +33,14 @@ func (w *written) note(o client.Object) {
 	if !ok || u.GetResourceVersion() == "" {
 		return
 	}
-	u = u.DeepCopy()
-	u.SetManagedFields(nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if sizeOf(u.Object) > maxKept {
+		delete(w.objects, client.ObjectKeyFromObject(u))
+		return
+	}
+	u = u.DeepCopy()
+	u.SetManagedFields(nil)
 	if w.objects == nil {
 		w.objects = map[types.NamespacedName]writtenObject{}
 	}

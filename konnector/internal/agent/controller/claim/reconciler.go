@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
@@ -51,6 +52,8 @@ type reconciler struct {
 	secrets secretDelivery
 	inputs  inputSender
 	work    shutdownLatch
+	// large is the room for looks at large claims, of all APIs together.
+	large *semaphore.Weighted
 	// fromCache is from when on the cache may be committed from.
 	fromCache watermark
 	// rejected says when a push that was refused is tried again.
@@ -88,6 +91,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	room := &largeLook{room: r.large}
+	defer room.end()
+	if !room.takes(in.size) {
+		return ctrl.Result{RequeueAfter: jitter(largeWait)}, nil
+	}
 	l, err := r.look(ctx, key, in)
 	switch {
 	case errors.Is(err, errIncomplete):
@@ -122,6 +130,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if object != nil && !room.takes(sizeOf(object.Object)) {
+		return ctrl.Result{RequeueAfter: jitter(largeWait)}, nil
+	}
 	return r.bringInStep(ctx, key, object)
 }
 
@@ -133,12 +144,19 @@ func (r *reconciler) newest(key contract.Key) (input, error) {
 	if err != nil {
 		return in, err
 	}
+	if e, ok := r.api().Repository.Remote.Main.Snapshot().Entry(key.Path()); ok {
+		in.size = int(e.Size)
+	}
+	if c != nil {
+		in.size = max(in.size, int(c.size))
+	}
 	if in.object = r.written.newer(key, c); in.object != nil || c == nil {
 		return in, nil
 	}
 	if c.reduced {
 		in.reduced = c
 	}
+	in.abridged = c.abridged
 	in.object, err = c.object()
 	return in, err
 }

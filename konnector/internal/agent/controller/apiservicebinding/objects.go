@@ -19,8 +19,9 @@ import (
 	"gitbind.dev/gitbridge/contract"
 )
 
-// pageSize is how many objects are read at once.
-const pageSize = 500
+// pageSize is how many objects are read at once without their content, and maxWhole how many
+// with it: each may have 1.5 MiB.
+const pageSize, maxWhole = 500, 20
 
 // count finds out which claims there are, of a binding that is being deleted.
 func (r *Reconciler) count(ctx context.Context, l *look) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,26 @@ func TestWhatWasSaidOfOneBindingDoesNotCountForTheNext(t *testing.T) {
 	w.stop(binding)
 	if may(1) {
 		t.Error("no person was asked about the next one's claims")
+	}
+}
+
+// Objects of 1.5 MiB each, which anybody in a namespace may have made, must not end the konnector.
+func TestH4_FewObjectsAreReadWholeAtOnce(t *testing.T) {
+	w, most := newWorld(t), int64(0)
+	w.Live = interceptor.NewClient(w.Live.(client.WithWatch), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			var o client.ListOptions
+			if o.ApplyOptions(opts); o.Limit == 0 {
+				o.Limit = math.MaxInt64
+			}
+			most = max(most, o.Limit)
+			return nil
+		},
+	})
+	l := w.look()
+	l.crd = w.crd
+	if err := w.findUnsaved(t.Context(), l); err != nil || most == 0 || most > 20 {
+		t.Errorf("%d are read at once, %v", most, err)
 	}
 }
 

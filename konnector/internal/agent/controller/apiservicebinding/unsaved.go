@@ -22,7 +22,7 @@ func (r *Reconciler) findUnsaved(ctx context.Context, l *look) error {
 	page := &unstructured.UnstructuredList{}
 	page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	for {
-		if err := r.Live.List(ctx, page, client.Limit(pageSize), client.Continue(page.GetContinue())); err != nil {
+		if err := r.Live.List(ctx, page, client.Limit(maxWhole), client.Continue(page.GetContinue())); err != nil {
 			return fmt.Errorf("list %s: %w", l.binding.Name, err)
 		}
 		for i := range page.Items {

@@ -1,6 +1,6 @@
 // Package budget bounds how often something is done for one claim; for one of the
 // objects by which an API is installed, whose Key has no namespace; or for all claims of a
-// namespace, whose Key has nothing else. It counts, and remembers what it counted until the
+// namespace, whose Key has no name. It counts, and remembers what it counted until the
 // time has come when that does not matter any more; what happens beyond the budget is for
 // others to decide.
 package budget

@@ -152,6 +152,8 @@ func TestMessagesSayWhatHappenedAndNothingElse(t *testing.T) {
 		"deleted where only Git may":              {held(GitWrites, func(f *Facts) { f.Terminating = true }), "was deleted", "was created here"},
 		"removed where only the cluster may":      {held(ClusterWrites, nil), "was removed from main", "was changed on main"},
 		"changed where only the cluster may":      {held(ClusterWrites, func(f *Facts) { f.File = old }), "was changed on main", "was removed from main"},
+		"collected, perhaps":                      {held(OwnerDeleted, func(f *Facts) { f.Owners = MaxOwners }), "this cluster has no such kind or name", "more than"},
+		"more owners than are looked at":          {held(OwnerDeleted, func(f *Facts) { f.Owners = 2000 }), "2000 owners in its metadata.ownerReferences: of more than 16", "is none of which"},
 		"both changed":                            {lostTo(BothChanged, nil), "were both changed:", "(by"},
 		"both changed some fields":                {lostTo(BothChanged, func(f *Facts) { f.Lost.Fields = []string{"spec.plan", "spec.service"} }), "were both changed in spec.plan, spec.service:", ""},
 		"both changed, by somebody":               {lostTo(BothChanged, func(f *Facts) { f.Lost.Users = []string{"alice", "bob"} }), "(by alice, bob)", ""},

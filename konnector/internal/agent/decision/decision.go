@@ -35,8 +35,10 @@ type Facts struct {
 	Touched bool
 	// Terminating says that the object's delete has begun.
 	Terminating bool
-	// Ending is why, where that is not the object itself.
+	// Ending is why, where that is not the object itself, and Owners how many owners the
+	// object has where it is OwnerEnds.
 	Ending Ending
+	Owners int
 	// Paused says that a person wants the claim left as it is.
 	Paused bool
 	// Resolve is a person's decision, "<choice>.<token>"; "" for none.
@@ -181,6 +183,10 @@ const (
 	// OwnerEnds: the object has owners, and none that is known to stay.
 	OwnerEnds Ending = "owner"
 )
+
+// MaxOwners is of how many owners of an object it is looked at most whether one stays:
+// of none where it has more. Objects mostly have one.
+const MaxOwners = 16
 
 // EndingOf is what the object ended with, of which a hold with this reason tells; "" for
 // any other reason.

@@ -43,7 +43,7 @@ func (f Facts) message(why Reason) string {
 		}
 		return fmt.Sprintf("This object is deleted only because its %s was. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and leaves file and service as they are.", f.Ending, file)
 	case OwnerDeleted:
-		return fmt.Sprintf("This object was deleted, and of the owners in its metadata.ownerReferences there is none of which the konnector knows that it stays: Kubernetes deletes such an object by itself, which says nothing of the service. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file, without owners.", file)
+		return fmt.Sprintf("This object was deleted, and %s. Kubernetes deletes an object by itself when none of its owners stays, which says nothing of the service. The service is kept. "+decide+": delete removes %s from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file, without owners.", f.noOwner(), file)
 	case FlipFlop:
 		return fmt.Sprintf("%s Main stays as it is in %s until it is clear who writes what. Stop one of the two, or say in spec.writer of APIServiceBinding %s where claims are written. Then "+decideHere+": cluster commits this object, file writes the file into it.", f.FlipWords, file, f.Key.Binding)
 	case ManyWrites:
@@ -69,6 +69,14 @@ const (
 	decide          = "Decide (kubectl gitbind resolve)"
 	deleteOrRelease = "delete removes the file from main and deletes the service, release lets this object go and keeps the service: the object is then created again from the file."
 )
+
+// noOwner is why it is not known that an owner stays.
+func (f Facts) noOwner() string {
+	if f.Owners > MaxOwners {
+		return fmt.Sprintf("has %d owners in its metadata.ownerReferences: of more than %d the konnector does not look whether one stays", f.Owners, MaxOwners)
+	}
+	return "of the owners in its metadata.ownerReferences there is none of which the konnector knows that it stays: each is gone, or goes, or the konnector may not read it, or this cluster has no such kind or name"
+}
 
 // historyTooLong is for what the history tells that is too far back.
 func (f Facts) historyTooLong(file string) string {

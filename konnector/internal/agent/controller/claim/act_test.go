@@ -39,7 +39,7 @@ func TestWhatIsNotServedYetIsWrittenAgain(t *testing.T) {
 					return c.Update(ctx, o, opts...)
 				},
 			})
-			r := &reconciler{live: server, client: newNotingClient(server, &written{})}
+			r := &reconciler{live: server, client: newNotingClient(server, &written{}), common: &common{bytes: newByteBudget()}}
 			api := testAPI(t)
 			api.since = time.Now().Add(-tc.age)
 			r.current.Store(&api)

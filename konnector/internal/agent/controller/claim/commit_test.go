@@ -36,7 +36,7 @@ func TestNothingIsPushedOnAMainThatWasRestored(t *testing.T) {
 		Checkpoint: repository.Checkpoint{Accepted: newest.Head()},
 		Limits:     breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
 	})
-	r, l := &reconciler{}, inStep()
+	r, l := &reconciler{common: &common{bytes: newByteBudget()}}, inStep()
 	l.api, l.file = &api, nil
 	remote.ForceHead("main", backup.Head())
 

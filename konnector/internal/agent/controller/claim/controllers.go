@@ -55,9 +55,25 @@ type Controllers struct {
 	mu      sync.Mutex
 	ended   bool
 	running map[string]*running
-	// bytes and large are one for the claims of all APIs.
+	// common is made with the first.
+	common *common
+}
+
+// common is what there is once for the claims of all APIs.
+type common struct {
+	// bytes bounds what is brought to Git for all claims of a namespace.
 	bytes *byteBudget
-	large *semaphore.Weighted
+	// large is the room for looks at large claims.
+	large  *semaphore.Weighted
+	owners *owners
+}
+
+func newCommon(config *rest.Config) (*common, error) {
+	owners, err := newOwners(config)
+	if err != nil {
+		return nil, err
+	}
+	return &common{newByteBudget(), newLargeLooks(), owners}, nil
 }
 
 type running struct {
@@ -142,27 +158,26 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 	if err != nil {
 		return err
 	}
-	if c.bytes == nil {
-		c.bytes = newByteBudget()
+	if c.common == nil {
+		if c.common, err = newCommon(c.Config); err != nil {
+			return err
+		}
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	own := &written{}
 	noting := newNotingClient(c.Client, own)
-	if c.large == nil {
-		c.large = newLargeLooks()
-	}
 	r := &running{
 		reconciler: &reconciler{
 			claims: cachedClaims{informer.GetStore(), informer.HasSyncedChecker().Done(), run.Done()},
 			cached: c.Cached, live: c.Live, client: noting, written: own, reports: slots{most: maxReports}, recorder: c.Recorder,
-			large:    c.large,
 			numbers:  c.Metrics.Of(api.Repository.ClusterID, api.Binding),
 			secrets:  newSecretDelivery(noting),
 			held:     newHeldFiles(api.Held, func() { c.OnChange(api.Binding) }),
 			rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 			writes:   budget.Budget{Most: maxWrites, Every: writeEvery},
 			statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
-			bytes:    c.bytes,
+			untold:   budget.Budget{Most: 1, Every: untoldEvery},
+			common:   c.common,
 		},
 		cancel: cancel, done: make(chan struct{}),
 	}
@@ -175,7 +190,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 		cancel()
 		return fmt.Errorf("prepare to watch what claims refer to: %w", err)
 	}
-	r.reconciler.inputs = newInputSender(inputs.New(run, objects, c.Live, r.again), &r.reconciler.pending, c.bytes)
+	r.reconciler.inputs = newInputSender(inputs.New(run, objects, c.Live, r.again), &r.reconciler.pending, c.common.bytes)
 	r.reconciler.current.Store(&api)
 	kept, err := c.controller(r, informer)
 	if err != nil {

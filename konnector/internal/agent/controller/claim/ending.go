@@ -7,11 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/contract"
@@ -23,7 +20,10 @@ import (
 func (r *reconciler) lookAtEnding(ctx context.Context, l *look, in input) (err error) {
 	f := &l.facts
 	if f.Ending, f.NamespaceMissing, err = ending(ctx, in, l.key, l.object); err == nil && f.Ending == "" {
-		f.Ending, err = endingOfOwners(ctx, r.live, l.object)
+		f.Ending, err = r.owners.ending(ctx, l.object, in.cached)
+	}
+	if f.Ending == decision.OwnerEnds {
+		f.Owners = len(l.object.GetOwnerReferences())
 	}
 	if err == nil && f.Ending != "" && in.cached && knownEnding(l.object) == "" {
 		// Once it is said it stays, so it must be so.
@@ -82,32 +82,4 @@ func endsWith(ctx context.Context, in input, o *unstructured.Unstructured, name 
 	born, created, deleted := parent.GetCreationTimestamp(), o.GetCreationTimestamp(), o.GetDeletionTimestamp()
 	another := created.Before(&born) && !born.Before(deleted)
 	return parent.GetDeletionTimestamp() != nil || another, false, nil
-}
-
-// endingOfOwners reports whether an object may be deleted only because none of its
-// owners is left: the garbage collector deletes it then, and spares it as long as one
-// stays. Owners are asked for at the API server, as they are of any kind. One that the
-// konnector may not read, or whose API it does not find, is not known to stay.
-func endingOfOwners(ctx context.Context, live client.Reader, o *unstructured.Unstructured) (decision.Ending, error) {
-	owners := o.GetOwnerReferences()
-	if len(owners) == 0 {
-		return "", nil
-	}
-	for _, ref := range owners {
-		gv, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err != nil {
-			continue
-		}
-		owner := &metav1.PartialObjectMetadata{}
-		owner.SetGroupVersionKind(gv.WithKind(ref.Kind))
-		err = live.Get(ctx, types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}, owner)
-		switch {
-		case apierrors.IsNotFound(err), apierrors.IsForbidden(err), meta.IsNoMatchError(err):
-		case err != nil:
-			return "", fmt.Errorf("get owner %s %s of %s/%s: %w", ref.Kind, ref.Name, o.GetNamespace(), o.GetName(), err)
-		case owner.UID == ref.UID && owner.DeletionTimestamp == nil:
-			return "", nil
-		}
-	}
-	return decision.OwnerEnds, nil
 }

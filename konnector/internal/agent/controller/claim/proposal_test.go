@@ -68,7 +68,7 @@ func TestADecisionOnARejectedChangeNeedsNoAnswer(t *testing.T) {
 				},
 				Limits: breaker.Default(), Now: time.Now, Save: func(context.Context, repository.Checkpoint) error { return nil },
 			})
-			r, l := &reconciler{}, inStep()
+			r, l := &reconciler{common: &common{bytes: newByteBudget()}}, inStep()
 			l.api = &api
 			held := choice.Hold{Reason: string(decision.Rejected), Token: token, Choices: []choice.Choice{choice.File}}
 			l.object.Object["status"] = map[string]any{"gitbind": map[string]any{"hold": held.Status()}}
@@ -138,7 +138,7 @@ func TestANoteThatStaysDoesNotHideARefusedProposal(t *testing.T) {
 			return c.Patch(ctx, o, p, opts...)
 		},
 	})
-	r := &reconciler{live: server, client: newNotingClient(server, &written{}), bytes: newByteBudget()}
+	r := &reconciler{live: server, client: newNotingClient(server, &written{}), common: &common{bytes: newByteBudget()}}
 	api := testAPI(t)
 	api.Repository = repository.New(repository.Options{
 		Remote: repository.Remote{Main: remote.Branch("main"), Status: remote.Branch("status"), Branch: remote.Branch},

@@ -33,6 +33,8 @@ const (
 	// unservedWait is how long until API server and konnector may go by the same
 	// definition.
 	unservedWait = 500 * time.Millisecond
+	// untoldEvery is how often it is logged that claims of a namespace cannot be looked at.
+	untoldEvery = time.Minute
 )
 
 // failed reports what keeps an action from being done.
@@ -50,6 +52,19 @@ func (r *reconciler) failed(ctx context.Context, l *look, err error) (ctrl.Resul
 	r.awaitOpener(l)
 	result, err := r.trouble(l.key, err)
 	return l.whenDue(result), err
+}
+
+// unlooked is trouble where a claim cannot even be looked at, so that its status does not say why.
+func (r *reconciler) unlooked(ctx context.Context, key contract.Key, err error) (ctrl.Result, error) {
+	result, again := r.trouble(key, err)
+	if again != nil || errors.Is(err, errRedefined) || errors.Is(err, repository.ErrNotContacted) {
+		// It is logged by who is given it, passes in a moment, or the Connection tells of it.
+		return result, again
+	}
+	if r.untold.Take(contract.Key{Binding: key.Binding, Namespace: key.Namespace}, 1, time.Now()) {
+		ctrl.LoggerFrom(ctx).Info("claim cannot be looked at", "claim", key.String(), "error", err.Error())
+	}
+	return result, nil
 }
 
 // isTrouble reports whether an error is for a claim's owner to know, as opposed

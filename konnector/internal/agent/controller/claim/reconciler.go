@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
@@ -52,8 +51,6 @@ type reconciler struct {
 	secrets secretDelivery
 	inputs  inputSender
 	work    shutdownLatch
-	// large is the room for looks at large claims, of all APIs together.
-	large *semaphore.Weighted
 	// fromCache is from when on the cache may be committed from.
 	fromCache watermark
 	// rejected says when a push that was refused is tried again.
@@ -62,8 +59,9 @@ type reconciler struct {
 	admitted admitted
 	// writes and statuses bound what is done for one claim.
 	writes, statuses budget.Budget
-	// bytes bounds what is done for all claims of a namespace, of whatever API.
-	bytes *byteBudget
+	// untold bounds what is logged of the claims of a namespace.
+	untold budget.Budget
+	*common
 	// numbers may be nil.
 	numbers *metrics.KonnectorBinding
 }
@@ -100,7 +98,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	switch {
 	case errors.Is(err, errIncomplete):
 	case err != nil:
-		return r.trouble(key, err)
+		return r.unlooked(ctx, key, err)
 	case l.settled():
 		// The cache will do for what the API server takes only from somebody who
 		// knows the newest version.
@@ -168,7 +166,7 @@ func (r *reconciler) bringInStep(ctx context.Context, key contract.Key, object *
 	for range maxRounds {
 		l, err := r.look(ctx, key, input{Reader: r.live, object: object, refusal: refusal})
 		if err != nil {
-			return r.trouble(key, err)
+			return r.unlooked(ctx, key, err)
 		}
 		if l.settled() {
 			var result ctrl.Result

@@ -39,7 +39,7 @@ const (
 type owners struct {
 	client discovery.DiscoveryInterface
 	now    func() time.Time
-	// endings are what was found out, by UID: a delete that has begun stays what it is.
+	// endings are what was found out, by the delete: one that has begun stays what it is.
 	endings *lru.Cache
 
 	mu sync.Mutex
@@ -49,6 +49,16 @@ type owners struct {
 	failed map[schema.GroupVersion]error
 	err    error
 	due    time.Time
+	// listed is when those of kinds were asked for.
+	listed time.Time
+}
+
+// deletion is one of an object. Asked is one of which all owners that can be asked for were,
+// and none stays.
+type deletion struct {
+	uid   types.UID
+	at    time.Time
+	asked bool
 }
 
 func newOwners(config *rest.Config) (*owners, error) {
@@ -67,14 +77,18 @@ func (o *owners) ending(ctx context.Context, m metav1.Object, cached bool) (deci
 	if len(refs) == 0 {
 		return "", nil
 	}
-	if known, ok := o.endings.Get(m.GetUID()); ok {
+	d := deletion{uid: m.GetUID()}
+	if at := m.GetDeletionTimestamp(); at != nil {
+		d.at = at.UTC()
+	}
+	if known, ok := o.endings.Get(d); ok {
 		with, _ := known.(decision.Ending)
 		return with, nil
 	}
 	if cached {
 		return "", errIncomplete
 	}
-	stays, err := o.anyStays(ctx, m.GetNamespace(), refs)
+	stays, err := o.anyStays(ctx, d, m.GetNamespace(), refs)
 	if err != nil {
 		return "", fmt.Errorf("ask for the owners of %s/%s: %w", m.GetNamespace(), m.GetName(), err)
 	}
@@ -82,13 +96,13 @@ func (o *owners) ending(ctx context.Context, m metav1.Object, cached bool) (deci
 	if stays {
 		with = ""
 	}
-	o.endings.Add(m.GetUID(), with)
+	o.endings.Add(d, with)
 	return with, nil
 }
 
 // anyStays reports whether one of the owners of an object in a namespace is known to stay.
 // One that the konnector may not read is not, nor is one of too many.
-func (o *owners) anyStays(ctx context.Context, namespace string, refs []metav1.OwnerReference) (bool, error) {
+func (o *owners) anyStays(ctx context.Context, d deletion, namespace string, refs []metav1.OwnerReference) (bool, error) {
 	if len(refs) > decision.MaxOwners {
 		return false, nil
 	}
@@ -97,32 +111,40 @@ func (o *owners) anyStays(ctx context.Context, namespace string, refs []metav1.O
 		request *rest.Request
 	}
 	var all []asked
+	var unknown error
 	for _, ref := range refs {
-		request, err := o.request(namespace, ref)
+		request, err := o.request(d, namespace, ref)
 		if err != nil {
-			// None was asked for yet, however often this is tried again.
-			return false, err
+			unknown = err
 		}
 		if request != nil {
 			all = append(all, asked{ref.UID, request})
 		}
+	}
+	d.asked = true
+	if _, before := o.endings.Get(d); before && unknown != nil {
+		// However often this is tried again, they are not asked for.
+		return false, unknown
 	}
 	for _, a := range all {
 		if owner, err := read(ctx, a.request); err != nil || owner.UID == a.uid && owner.DeletionTimestamp == nil {
 			return err == nil, err
 		}
 	}
-	return false, nil
+	if unknown != nil {
+		o.endings.Add(d, nil)
+	}
+	return false, unknown
 }
 
 // request is one for an owner; nil where no object can have its kind or name. A name that is
 // a path would lead elsewhere.
-func (o *owners) request(namespace string, ref metav1.OwnerReference) (*rest.Request, error) {
+func (o *owners) request(d deletion, namespace string, ref metav1.OwnerReference) (*rest.Request, error) {
 	if len(ref.Name) > validation.DNS1123SubdomainMaxLength || len(rest.IsValidPathSegmentName(ref.Name)) > 0 {
 		return nil, nil
 	}
 	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	resource, ok, err := o.resource(kind)
+	resource, ok, err := o.resource(kind, d.at)
 	if !ok {
 		return nil, err
 	}
@@ -136,8 +158,8 @@ func (o *owners) request(namespace string, ref metav1.OwnerReference) (*rest.Req
 }
 
 // resource is where the objects of a kind are, if the API server lists it. The error says that
-// this is not known now.
-func (o *owners) resource(kind schema.GroupVersionKind) (metav1.APIResource, bool, error) {
+// this is not known now: it may have got the kind since it was asked, before a delete at that time.
+func (o *owners) resource(kind schema.GroupVersionKind, deleted time.Time) (metav1.APIResource, bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, ok := o.kinds[kind]; !ok && !o.now().Before(o.due) {
@@ -153,12 +175,16 @@ func (o *owners) resource(kind schema.GroupVersionKind) (metav1.APIResource, boo
 	if err := o.failed[kind.GroupVersion()]; err != nil {
 		return resource, false, fmt.Errorf("list kinds of %s: %w", kind.GroupVersion(), err)
 	}
+	if !o.listed.After(deleted) {
+		return resource, false, fmt.Errorf("%s was not among the kinds %s before the delete: they are listed again", kind, deleted.Sub(o.listed).Round(time.Second))
+	}
 	return resource, false, nil
 }
 
 // discover asks which kinds there are. Those that are known stay known where nothing is
 // answered. It must be called with mu held.
 func (o *owners) discover() {
+	asked := o.now()
 	_, lists, err := o.client.ServerGroupsAndResources()
 	var partly *discovery.ErrGroupDiscoveryFailed
 	if o.failed = nil; errors.As(err, &partly) {
@@ -168,7 +194,7 @@ func (o *owners) discover() {
 		o.due = o.now().Add(retryMax)
 		return
 	}
-	o.due = o.now().Add(discoverEvery)
+	o.due, o.listed = o.now().Add(discoverEvery), asked
 	o.kinds = map[schema.GroupVersionKind]metav1.APIResource{}
 	for _, list := range lists {
 		for _, r := range list.APIResources {

@@ -35,6 +35,8 @@ type ownersWorld struct {
 	objects map[string]metav1.ObjectMeta
 	codes   map[string]int
 	asked   map[string]int
+	// widgets says that there is a kind Widget by now.
+	widgets bool
 }
 
 func newOwnersWorld(t *testing.T) *ownersWorld {
@@ -67,6 +69,9 @@ func (w *ownersWorld) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	kinds := func(group string, all ...metav1.APIResource) any {
+		if w.widgets && group == "v1" {
+			all = append(all, metav1.APIResource{Name: "widgets", Kind: "Widget", Namespaced: true})
+		}
 		return metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: group, APIResources: all}
 	}
 	var answer any
@@ -249,6 +254,61 @@ func TestL4_AnAPIServerThatIsAwayHoldsNothing(t *testing.T) {
 	}
 }
 
+// The konnector does not ask for the kinds at each delete, and a kind may be new.
+func TestL4_AnOwnerOfANewKindIsLookedFor(t *testing.T) {
+	t.Parallel()
+	w := newOwnersWorld(t)
+	w.isHeld("a kind that there is not", metav1.OwnerReference{APIVersion: "v1", Kind: "Widget", Name: "a", UID: "u"})
+	w.mu.Lock()
+	w.widgets, w.objects["widgets/a"] = true, metav1.ObjectMeta{Name: "a", UID: "u"}
+	w.mu.Unlock()
+	w.now = w.now.Add(10 * time.Second)
+	o := w.owned(metav1.OwnerReference{APIVersion: "v1", Kind: "Widget", Name: "a", UID: "u"})
+	o.SetDeletionTimestamp(&metav1.Time{Time: w.now})
+	if with, err := w.owners.ending(t.Context(), o, false); with != "" || err == nil {
+		t.Errorf("before the kinds are listed again: %q, error %v", with, err)
+	}
+	w.now = w.now.Add(discoverEvery)
+	if with, err := w.owners.ending(t.Context(), o, false); with != "" || err != nil {
+		t.Errorf("after that: %q, error %v", with, err)
+	}
+}
+
+func TestL4_AnAPIThatIsAwayHidesNoOwnerOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newOwnersWorld(t)
+	w.answers(metricsGroup, http.StatusServiceUnavailable)
+	away := metav1.OwnerReference{APIVersion: "metrics.k8s.io/v1beta1", Kind: "PodMetrics", Name: "a", UID: "u"}
+	if with, err := w.owners.ending(t.Context(), w.owned(away, w.has("stays")), false); with != "" || err != nil {
+		t.Errorf("beside one that stays: %q, error %v", with, err)
+	}
+	o := w.owned(away, ownerNamed("gone"))
+	if with, err := w.owners.ending(t.Context(), o, false); with != "" || err == nil {
+		t.Errorf("beside one that is gone: %q, error %v", with, err)
+	}
+	w.answers(metricsGroup, -1)
+	w.now = w.now.Add(discoverEvery)
+	if with, err := w.owners.ending(t.Context(), o, false); with != decision.OwnerEnds || err != nil {
+		t.Errorf("once it answers: %q, error %v", with, err)
+	}
+}
+
+// An etcd that was restored has the object again, with its UID.
+func TestL4_WhatOwnersDidAtADeleteSaysNothingOfTheNext(t *testing.T) {
+	t.Parallel()
+	w := newOwnersWorld(t)
+	o := w.owned(w.has("a"))
+	o.SetDeletionTimestamp(&metav1.Time{Time: w.now.Add(-time.Hour)})
+	if with, err := w.owners.ending(t.Context(), o, false); with != "" || err != nil {
+		t.Errorf("a person deletes it: %q, error %v", with, err)
+	}
+	w.answers(core+"/namespaces/team-a/configmaps/a", http.StatusNotFound)
+	o.SetDeletionTimestamp(&metav1.Time{Time: w.now.Add(-time.Minute)})
+	if with, err := w.owners.ending(t.Context(), o, false); with != decision.OwnerEnds || err != nil {
+		t.Errorf("with its owner: %q, error %v", with, err)
+	}
+}
+
 func TestH7_TheOwnersThatAUserMakesUpCostFewRequests(t *testing.T) {
 	t.Parallel()
 	const claims = 64
@@ -304,7 +364,7 @@ func TestH7_TheOwnersThatAUserMakesUpCostFewRequests(t *testing.T) {
 			t.Fatal("an API that does not answer holds")
 		}
 	}
-	few("an API that does not answer for long", 2, 0)
+	few("an API that does not answer for long", 2, 1)
 }
 
 func TestL4_AClaimOfMoreOwnersThanAreLookedAtSaysSo(t *testing.T) {

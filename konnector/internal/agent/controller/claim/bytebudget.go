@@ -51,9 +51,14 @@ func (b *byteBudget) push(key contract.Key, size int, push func() error) error {
 	}
 	err := push()
 	if err != nil {
-		b.budget.GiveBack(ofNamespace(key), size, time.Now())
+		b.giveBack(key, size)
 	}
 	return err
+}
+
+// giveBack is for bytes that were counted, and not brought.
+func (b *byteBudget) giveBack(key contract.Key, size int) {
+	b.budget.GiveBack(ofNamespace(key), size, time.Now())
 }
 
 // counted calls the push of a change within the budget of the claim's namespace, and keeps with

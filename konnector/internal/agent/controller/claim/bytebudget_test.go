@@ -1,15 +1,20 @@
 package claim
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/encryption"
+	"gitbind.dev/gitbridge/store"
 	"gitbind.dev/gitbridge/store/memstore"
 	"gitbind.dev/konnector/internal/agent/decision"
 )
@@ -148,6 +153,32 @@ func TestAPushThatFailsBringsNothing(t *testing.T) {
 	}
 	if err := b.mayPush(key, 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// What lost is kept before the object is written, and that may be refused for long.
+func TestWhatWasKeptBeforeBringsNothing(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	w.look.facts.Live, w.look.facts.Base, w.look.facts.Finalizer = version("big"), version("small"), true
+	w.r.client = newNotingClient(interceptor.NewClient(w.server, interceptor.Funcs{
+		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error { return errAway },
+	}), &written{})
+	data, err := w.look.encode(w.look.facts.Live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// There is room for two.
+	if err := w.r.bytes.push(key, maxBytes-len(data)-1, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := w.r.giveWay(t.Context(), w.look); err == nil || errors.Is(err, errManyBytes) {
+			t.Fatal(err)
+		}
+	}
+	if w.remote.Head(contract.ConflictBranch(key, string(store.BlobHash(data)))) == "" {
+		t.Error("it is not kept")
 	}
 }
 

@@ -33,13 +33,23 @@ func (r *reconciler) giveWay(ctx context.Context, l *look) (*unstructured.Unstru
 		Reason: l.decision.Reason, Branch: contract.ConflictBranch(l.key, string(store.BlobHash(data))),
 		Fields: l.facts.Fields[:min(len(l.facts.Fields), maxNamed)], Users: users[:min(len(users), maxNamed)],
 	}
+	kept := false
 	c := change{
 		// It may be too large to be committed, however it is packed.
 		verb: "keep", users: users, kept: true, size: len(data),
-		apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) },
+		apply: func(t *store.Tree) error {
+			is, _ := t.Entry(l.key.Path())
+			kept = is.Hash == store.BlobHash(data)
+			return t.Write(l.key.Path(), data)
+		},
 	}
 	if err := r.counted(l, c, func() error { return l.api.Repository.Keep(ctx, lost.Branch, l.view.Main, l.edit(c)) }); err != nil {
 		return nil, err
+	}
+	if kept {
+		// By a try before, of which the rest failed.
+		r.bytes.giveBack(l.key, c.size)
+		l.pushed = 0
 	}
 	if l.decision.Chosen != "" {
 		// The person who decided so need not be told.

@@ -62,10 +62,11 @@ type Controllers struct {
 // common is what there is once for the claims of all APIs.
 type common struct {
 	// bytes bounds what is brought to Git for all claims of a namespace.
-	bytes *byteBudget
-	// large is the room for looks at large claims.
-	large  *semaphore.Weighted
+	bytes  *byteBudget
 	owners *owners
+	// large is the room for looks at large claims, by the UID of the Connection: in each of
+	// them its Git host is waited for.
+	large map[string]*semaphore.Weighted
 }
 
 func newCommon(config *rest.Config) (*common, error) {
@@ -73,7 +74,14 @@ func newCommon(config *rest.Config) (*common, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &common{newByteBudget(), newLargeLooks(), owners}, nil
+	return &common{newByteBudget(), owners, map[string]*semaphore.Weighted{}}, nil
+}
+
+func (c *common) largeOf(connection string) *semaphore.Weighted {
+	if c.large[connection] == nil {
+		c.large[connection] = newLargeLooks()
+	}
+	return c.large[connection]
 }
 
 type running struct {
@@ -178,6 +186,7 @@ func (c *Controllers) start(ctx context.Context, api API) error {
 			statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
 			untold:   budget.Budget{Most: 1, Every: untoldEvery},
 			common:   c.common,
+			large:    c.common.largeOf(string(api.Repository.ConnectionUID)),
 		},
 		cancel: cancel, done: make(chan struct{}),
 	}

@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxLooks is how many bytes of claims of more than maxKept are looked at at once, over
-	// all APIs. Each look at a claim of many small values takes a hundred times its bytes.
+	// all APIs of a Connection. Each look at a claim of many small values takes a hundred times its bytes.
 	maxLooks = 2 << 20
 	// largeWait is about how long until a large claim is looked at that found others.
 	largeWait = 500 * time.Millisecond

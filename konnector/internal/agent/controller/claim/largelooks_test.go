@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -133,6 +134,18 @@ func TestH4_ALargeFileIsLookedAtWhenThereIsRoom(t *testing.T) {
 	w.r.large.Release(maxLooks)
 	if _, err := w.r.Reconcile(t.Context(), request(key)); err != nil || len(plan()) < 100<<10 {
 		t.Errorf("with room: %v, %d bytes", err, len(plan()))
+	}
+}
+
+// A Git host that does not answer is waited for by the claims of its Connection alone.
+func TestALookNeedsNoRoomOfAnotherConnection(t *testing.T) {
+	t.Parallel()
+	c := &common{large: map[string]*semaphore.Weighted{}}
+	if !c.largeOf("a").TryAcquire(maxLooks) || c.largeOf("a").TryAcquire(1) {
+		t.Error("there is not one room for all APIs of a Connection")
+	}
+	if !c.largeOf("b").TryAcquire(maxLooks) {
+		t.Error("another Connection has none")
 	}
 }
 

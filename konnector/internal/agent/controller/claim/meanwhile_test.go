@@ -96,7 +96,7 @@ func newGitWorld(t *testing.T) *gitWorld {
 	w.r = &reconciler{
 		cached: w.server, live: w.server, client: noting, written: noted, secrets: newSecretDelivery(noting), recorder: &events.FakeRecorder{},
 		writes: budget.Budget{Most: maxWrites, Every: writeEvery}, statuses: budget.Budget{Most: maxStatuses, Every: statusEvery},
-		common: &common{bytes: newByteBudget(), large: newLargeLooks()}, held: newHeldFiles(nil, func() {}), rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
+		common: &common{bytes: newByteBudget()}, large: newLargeLooks(), held: newHeldFiles(nil, func() {}), rejected: workqueue.NewTypedItemExponentialFailureRateLimiter[contract.Key](rejectedWait, mostRejectedWait),
 	}
 	w.r.inputs = newInputSender(inputs.New(t.Context(), nil, w.server, nil), &w.r.pending, w.r.bytes)
 	w.r.current.Store(&api)

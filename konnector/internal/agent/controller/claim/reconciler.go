@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
@@ -62,6 +63,8 @@ type reconciler struct {
 	// untold bounds what is logged of the claims of a namespace.
 	untold budget.Budget
 	*common
+	// large is the room for looks at large claims.
+	large *semaphore.Weighted
 	// numbers may be nil.
 	numbers *metrics.KonnectorBinding
 }

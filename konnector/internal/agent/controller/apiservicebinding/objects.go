@@ -20,8 +20,8 @@ import (
 )
 
 // pageSize is how many objects are read at once without their content, and maxWhole how many
-// with it: each may have 1.5 MiB.
-const pageSize, maxWhole = 500, 20
+// with it: each may have 1.5 MiB, of metadata, too.
+const pageSize, maxWhole = 100, 20
 
 // count finds out which claims there are, of a binding that is being deleted.
 func (r *Reconciler) count(ctx context.Context, l *look) error {
@@ -103,7 +103,8 @@ func (r *Reconciler) deletedByPerson(ctx context.Context, l *look) (bool, error)
 	return crd.DeletionTimestamp == nil && !crd.CreationTimestamp.After(b.DeletionTimestamp.Time), nil
 }
 
-// list reads the objects of an API from the API server, if that is allowed. Where
+// list reads the objects of an API from the API server, if that is allowed, and keeps what is
+// needed to let them go. Where
 // it never was, none was kept in step: then the binding's status has no kind.
 func (r *Reconciler) list(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) (objects []metav1.PartialObjectMetadata, allowed bool, err error) {
 	var all []metav1.PartialObjectMetadata
@@ -119,7 +120,12 @@ func (r *Reconciler) list(ctx context.Context, crd *apiextensionsv1.CustomResour
 		case err != nil:
 			return nil, false, fmt.Errorf("list %s: %w", crd.Name, err)
 		}
-		all = append(all, page.Items...)
+		for _, o := range page.Items {
+			all = append(all, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+				DeletionTimestamp: o.DeletionTimestamp, Finalizers: o.Finalizers,
+			}})
+		}
 		if page.Continue == "" {
 			return all, true, nil
 		}

@@ -27,9 +27,14 @@ import (
 	"gitbind.dev/konnector/internal/choice"
 )
 
-// reviewPoll is about how long until it is asked again what became of a proposed change,
-// where no event tells.
-const reviewPoll = time.Minute
+const (
+	// reviewPoll is about how long until it is asked again what became of a proposed change,
+	// where no event tells.
+	reviewPoll = time.Minute
+	// mergedWait is how long where main has it and was not read since: no event need come of
+	// that, as where it was taken back before.
+	mergedWait = 5 * time.Second
+)
 
 // maxEmergency bounds the reason of an emergency in a commit, in characters.
 const maxEmergency = 200

@@ -155,3 +155,17 @@ func TestANoteThatStaysDoesNotHideARefusedProposal(t *testing.T) {
 		t.Errorf("after %d patches: %v", patches, err)
 	}
 }
+
+// Approved and taken back before main is read, it leaves the claim's file as it was, of which no
+// event comes.
+func TestWhatWasApprovedIsSoonLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	w.look.decision.Action = decision.AwaitReview
+	for state, wait := range map[decision.VerdictState]time.Duration{decision.VerdictMerged: mergedWait, decision.VerdictOpen: reviewPoll} {
+		w.look.facts.Verdict = &decision.Verdict{State: state}
+		if got := w.r.finished(w.look, nil).RequeueAfter; got < wait/2 || got > 2*wait {
+			t.Errorf("%s: after %s, want about %s", state, got, wait)
+		}
+	}
+}

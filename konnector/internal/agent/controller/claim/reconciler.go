@@ -319,7 +319,11 @@ func (r *reconciler) finished(l *look, refusal *refusedError) ctrl.Result {
 	if refusal != nil {
 		return ctrl.Result{RequeueAfter: jitter(refusedWait)}
 	}
-	if l.facts.Verdict != nil {
+	switch v := l.facts.Verdict; {
+	case v == nil:
+	case v.State == decision.VerdictMerged:
+		return ctrl.Result{RequeueAfter: jitter(mergedWait)}
+	default:
 		return ctrl.Result{RequeueAfter: jitter(reviewPoll)}
 	}
 	return l.whenDue(ctrl.Result{})

@@ -444,16 +444,23 @@ func (w *reviewed) newIsDeleted() {
 	w.proposed("e7-new", plan("small"))
 	w.deleteObject("e7-new")
 	w.noBranch("e7-new")
-	w.eventually("the object goes", func() error {
+	w.goes("e7-new")
+	if _, ok := w.main().Entry(w.key("e7-new").Path()); ok {
+		w.Error("main has it")
+	}
+}
+
+// goes waits until an object is gone that never came to main: the control plane is to have seen
+// all of main, which others move.
+func (w *reviewed) goes(name string) {
+	w.Helper()
+	w.eventually("no object "+name, func() error {
 		w.observe()
-		if w.get("e7-new") != nil {
+		if w.get(name) != nil {
 			return errorf("it is there")
 		}
 		return nil
 	})
-	if _, ok := w.main().Entry(w.key("e7-new").Path()); ok {
-		w.Error("main has it")
-	}
 }
 
 func (w *reviewed) emergency() {
@@ -568,7 +575,7 @@ func (w *reviewed) isInterruptedAndDeleted() {
 	w.deleteObject("e12")
 	w.edit("e12", func(u *unstructured.Unstructured) { w.annotate(u, v1alpha1.PauseAnnotation, "") })
 	w.noBranch("e12")
-	w.objectGone("e12")
+	w.goes("e12")
 }
 
 // A namespace can ask for reviews, for all its claims, and a binding for all namespaces.

@@ -231,7 +231,18 @@ func (r *run) work(ctx context.Context, faults []Fault) (settled *state, err err
 	<-load.Done()
 	hopeless := time.AfterFunc(hope, giveUp)
 	defer hopeless.Stop()
+	// Some of them wait for what agents hold until a person decides.
+	waiting, decided := context.WithCancel(running)
+	defer decided()
+	helpers.Go(func() {
+		for sleep(waiting, 10*time.Second); waiting.Err() == nil; sleep(waiting, 10*time.Second) {
+			if st, err := r.sides.read(waiting); err == nil && st.moves() > 0 {
+				r.approve(waiting, st)
+			}
+		}
+	})
 	people.Wait()
+	decided()
 	r.webhook.trouble(nil)
 	r.say("the load and the faults have ended: %s", r.journal.counts())
 	for deadline := time.Now().Add(2 * time.Minute); !r.injector.allRun(); sleep(ctx, 50*time.Millisecond) {
@@ -268,15 +279,21 @@ func (r *run) settle(ctx context.Context) *state {
 		if r.sides.host.restores.Load() > 0 {
 			r.deleteReplayed(ctx, st)
 		}
-		if moves := st.moves(); r.options.Limits || moves > 0 {
-			r.say("%d things are not as they should be, %d claims are held as moved: a person approves the removals until %.10s", len(c.found), moves, st.head)
-			if err := r.onRepository(ctx, "annotate", "--overwrite", "gitbind.dev/approve-removals="+st.head); err != nil {
-				r.say("%v", err)
-			}
+		if r.options.Limits || st.moves() > 0 {
+			r.say("%d things are not as they should be", len(c.found))
+			r.approve(ctx, st)
 		}
 	}
 	r.say("not all agree after %s", r.options.Settle)
 	return nil
+}
+
+// approve approves the removals that agents hold.
+func (r *run) approve(ctx context.Context, st *state) {
+	r.say("%d claims are held as moved: a person approves the removals until %.10s", st.moves(), st.head)
+	if err := r.onRepository(ctx, "annotate", "--overwrite", "gitbind.dev/approve-removals="+st.head); err != nil {
+		r.say("%v", err)
+	}
 }
 
 // deleteReplayed does what the konnector says where a Secret is newer than the restored branch: a

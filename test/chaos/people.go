@@ -128,6 +128,9 @@ func (d *developer) create(run context.Context, c *claim) {
 		d.journal.write(Entry{Sent: sent, Side: Cluster, Op: Create, Claim: c.key(), Life: c.life + 1, Field: "size", Value: c.size, Outcome: Unknown})
 		return
 	}
+	if err == nil {
+		return // The run had ended before.
+	}
 	d.journal.giveUp(c.key(), "a person could not create it since %s: %v", time.Since(sent).Round(time.Second), err)
 }
 

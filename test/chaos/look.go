@@ -38,7 +38,7 @@ var errNotYet = errors.New("cluster and main do not agree yet")
 func (d *developer) look(run context.Context, c *claim) {
 	began := time.Now()
 	l := d.looker
-	sleep(run, time.Until(l.to.Add(late)))
+	sleep(run, time.Until(l.back.Add(late)))
 	c.isReleased = false
 	var u *unstructured.Unstructured
 	if !d.try(run, c, "it is seen what became of it when the cluster was restored", func(ctx context.Context) (err error) {

@@ -50,8 +50,9 @@ type etcdRestore struct {
 	mu sync.Mutex
 	// under is closed when the restore that is under way is over; nil for none.
 	under chan struct{}
-	// from and to are when the snapshot was begun and when the cluster was there again.
-	from, to time.Time
+	// from and to are when the API server had ended for the snapshot and for the restore: what it
+	// accepted in between is lost. The cluster was there again at back.
+	from, to, back time.Time
 	// since is main's head before the snapshot.
 	since string
 	// looked are the claims that a person has looked at since.
@@ -134,11 +135,15 @@ func (r *run) restoreSnapshot(ctx context.Context, f Fault) error {
 	if err != nil {
 		return err
 	}
-	before := r.deliveries.copy()
+	before, begun := r.deliveries.copy(), time.Now()
 	cluster := r.Cluster(f.Process)
 	snapshot := ""
-	from := time.Now()
+	var from time.Time
 	if err := r.stopped(ctx, cluster, func() (err error) {
+		if err := cluster.APIServer.Stop(ctx); err != nil {
+			return err
+		}
+		from = time.Now()
 		snapshot, err = cluster.Snapshot(ctx)
 		return err
 	}); err != nil {
@@ -153,13 +158,14 @@ func (r *run) restoreSnapshot(ctx context.Context, f Fault) error {
 			return err
 		}
 		// Nobody sees anything of the cluster now.
-		r.deliveries.goBack(before, r.journal.made(from))
+		to := time.Now()
+		r.deliveries.goBack(before, r.journal.made(begun))
 		r.reviewer.goBack()
 		if err := cluster.Restore(ctx, snapshot); err != nil {
 			return err
 		}
 		r.restore.mu.Lock()
-		r.restore.from, r.restore.to, r.restore.since = from, time.Now(), strings.TrimSpace(string(head))
+		r.restore.from, r.restore.to, r.restore.back, r.restore.since = from, to, time.Now(), strings.TrimSpace(string(head))
 		r.restore.mu.Unlock()
 		r.restore.end(errRestored)
 		r.say("the app cluster is as it was at the snapshot")
@@ -209,7 +215,8 @@ func (r *etcdRestore) read(ctx context.Context, s *sides, head string) error {
 
 // known are entries with what can be known of their outcome since the restore. Of what the
 // app cluster accepted since the snapshot, only that counts which main has had. An edit that
-// gave a field no value, or one that it was given before, cannot be told from others there.
+// gave a field no value, or one that it was given before, cannot be told from others there, and
+// nobody knows which API server took one that was on its way when another one began.
 func (r *etcdRestore) known(entries []Entry) (known []Entry, lost int) {
 	if !r.happened() {
 		return entries, 0
@@ -229,7 +236,10 @@ func (r *etcdRestore) known(entries []Entry) (known []Entry, lost int) {
 		case e.Outcome != Accepted || e.Done.Before(r.from) || e.Sent.After(r.to):
 		case !isFirst:
 			known[i].Outcome = Unknown
-		case !r.reached[yamlLine(e, "")] && !r.reached[yamlLine(e, `"`)]:
+		case r.reached[yamlLine(e, "")], r.reached[yamlLine(e, `"`)]:
+		case e.Sent.Before(r.from), e.Done.After(r.to):
+			known[i].Outcome = Unknown
+		default:
 			known[i].Outcome = Refused
 			lost++
 		}

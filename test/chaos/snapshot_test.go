@@ -44,9 +44,13 @@ func TestKnown(t *testing.T) {
 	}
 	r := newEtcdRestore(t.Context())
 	r.from, r.to, r.reached = at(10), at(20), map[string]bool{"c0: on-main": true}
+	during := edit(9, "while it ended for the snapshot")
+	during.Done = at(11)
+	until := edit(19, "until it was restored")
+	until.Done = at(21)
 	git := edit(15, "git")
 	git.Side = Git
-	entries := []Entry{edit(5, "before"), edit(11, "on-main"), edit(12, "lost"), edit(13, ""), edit(14, "before"), git, edit(25, "after")}
+	entries := []Entry{edit(5, "before"), edit(11, "on-main"), edit(12, "lost"), edit(13, ""), edit(14, "before"), git, during, until, edit(21, "as soon as it is restored"), edit(25, "after")}
 	if got, lost := r.known(entries); lost != 0 || !cmp.Equal(got, entries) {
 		t.Errorf("without a restore %d are lost: %v", lost, got)
 	}
@@ -56,7 +60,7 @@ func TestKnown(t *testing.T) {
 	for _, e := range got {
 		outcomes = append(outcomes, e.Outcome)
 	}
-	if diff := cmp.Diff([]Outcome{Accepted, Accepted, Refused, Unknown, Unknown, Accepted, Accepted}, outcomes); diff != "" || lost != 1 {
+	if diff := cmp.Diff([]Outcome{Accepted, Accepted, Refused, Unknown, Unknown, Accepted, Unknown, Unknown, Accepted, Accepted}, outcomes); diff != "" || lost != 1 {
 		t.Errorf("%d are lost: %s", lost, diff)
 	}
 }

@@ -1,6 +1,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -112,13 +113,13 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 			return nil, false, err
 		}
 	}
-	d := v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(cluster), Name: dryRunName(c.Branch)}}
-	err = s.Control.Get(ctx, client.ObjectKeyFromObject(&d), &d)
-	if client.IgnoreNotFound(err) != nil {
+	var all v1alpha1.DryRunList
+	if err := s.Control.List(ctx, &all, client.InNamespace(v1alpha1.TenantNamespace(cluster))); err != nil {
 		return nil, false, err
 	}
-	isNew := err != nil
 	change := v1alpha1.ProposedChange{Head: c.Head, Effect: c.Effect}
+	d, isNew := dryRunOf(all.Items, c.Branch, change)
+	d.Namespace = v1alpha1.TenantNamespace(cluster)
 	if d.Status.Change == change {
 		answer = d.Status.Claims
 	}
@@ -126,7 +127,7 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 	wanted := v1alpha1.DryRunSpec{Branch: c.Branch, Change: change, AskedAt: metav1.NewTime(s.Now()), Claims: claims}
 	switch {
 	case isNew:
-		if err := s.makeRoom(ctx, cluster); err != nil {
+		if err := s.makeRoom(ctx, cluster, all.Items); err != nil {
 			return nil, false, err
 		}
 		d.Spec, since = wanted, 0
@@ -161,18 +162,17 @@ func goodFor(answer []v1alpha1.TriedClaim) time.Duration {
 
 // makeRoom takes away what was asked about changes that are proposed no more, where there are
 // as many as there may be of one cluster.
-func (s *Service) makeRoom(ctx context.Context, cluster string) error {
-	var all v1alpha1.DryRunList
-	if err := s.Control.List(ctx, &all, client.InNamespace(v1alpha1.TenantNamespace(cluster))); err != nil || len(all.Items) < v1alpha1.MaxDryRuns {
-		return err
+func (s *Service) makeRoom(ctx context.Context, cluster string, all []v1alpha1.DryRun) error {
+	if len(all) < v1alpha1.MaxDryRuns {
+		return nil
 	}
 	branches, err := s.Git.Branches(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	left := len(all.Items)
-	for i := range all.Items {
-		d := &all.Items[i]
+	left := len(all)
+	for i := range all {
+		d := &all[i]
 		if slices.Contains(branches, d.Spec.Branch) {
 			continue
 		}
@@ -185,6 +185,23 @@ func (s *Service) makeRoom(ctx context.Context, cluster string) error {
 		return errManyDryRuns
 	}
 	return nil
+}
+
+// dryRunOf is what was asked about a change, also of another branch: on a Git host elsewhere a
+// branch and its pull request have one commit, which shows one check. Otherwise it is what was
+// asked about an older version of the branch.
+func dryRunOf(all []v1alpha1.DryRun, branch string, change v1alpha1.ProposedChange) (d v1alpha1.DryRun, isNew bool) {
+	// Both find the same one where there are several.
+	slices.SortFunc(all, func(a, b v1alpha1.DryRun) int { return cmp.Compare(a.Name, b.Name) })
+	name := dryRunName(branch)
+	i := slices.IndexFunc(all, func(d v1alpha1.DryRun) bool { return d.Spec.Change == change })
+	if i < 0 {
+		i = slices.IndexFunc(all, func(d v1alpha1.DryRun) bool { return d.Name == name })
+	}
+	if i < 0 {
+		return v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Name: name}}, true
+	}
+	return all[i], false
 }
 
 func dryRunName(branch string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -208,7 +209,7 @@ func TestWhatIsTriedIsBounded(t *testing.T) {
 	y.becomes("orders", "", "nano")
 	proposed := y.change
 	for i := range v1alpha1.MaxDryRuns {
-		y.change.Branch = fmt.Sprint("changes/", i)
+		y.change.Branch, y.change.Head = fmt.Sprint("changes/", i), fmt.Sprint("head ", i)
 		y.look()
 	}
 	y.change = proposed
@@ -304,6 +305,60 @@ func TestARedCheckIsNotGreenWhileItIsAskedAgain(t *testing.T) {
 				t.Errorf("after %s: %+v", pendingFor, last)
 			}
 		})
+	}
+}
+
+// listing is a Git that has each change of the list.
+type listing struct{ *world }
+
+func (l listing) Change(_ context.Context, _, branch string) (*githost.Change, error) {
+	c := l.listed[slices.IndexFunc(l.listed, func(c githost.Change) bool { return c.Branch == branch })]
+	return &c, nil
+}
+
+// What is proposed on a branch and by its pull request has one commit, and that has one check, also
+// where there is room for just one of them to be tried.
+func TestABranchAndItsPullRequestAreTriedOnce(t *testing.T) {
+	t.Parallel()
+	y := newTrying(t)
+	orders := y.becomes("orders", "", "nano")
+	proposed := y.change
+	for i := range v1alpha1.MaxDryRuns - 1 {
+		y.change.Branch, y.change.Head = fmt.Sprint("changes/", i), fmt.Sprint("head ", i)
+		y.look()
+		y.listed = append(y.listed, y.change)
+	}
+	y.change = proposed
+	y.listed, y.Git = append(y.listed, proposed), listing{y.world}
+	host := &shown{}
+	c := NewChecks(y.Service, host, func(string, restapi.RefEvent) {})
+	shows := func(what string, pending bool) {
+		t.Helper()
+		if err := c.check(t.Context(), cluster, aPass(true)); err != nil {
+			t.Fatal(err)
+		}
+		var last githost.Check
+		for _, check := range host.all {
+			if check.Commit == proposed.Head {
+				last = check
+			}
+		}
+		if last.OK || last.Pending != pending || y.writes != v1alpha1.MaxDryRuns {
+			t.Errorf("%s: %+v after %d writes", what, last, y.writes)
+		}
+	}
+	shows("not answered", true)
+	y.answer(v1alpha1.TriedClaim{Path: orders, Refused: "no"})
+	shows("refused", false)
+	pull := proposed
+	pull.Branch = githost.PullPrefix + "7"
+	y.listed = append(y.listed, pull)
+	shows("with its pull request", false)
+	// The branch goes on, and has its own again.
+	at := slices.IndexFunc(y.listed, func(c githost.Change) bool { return c.Branch == proposed.Branch })
+	y.listed[at].Head = "another"
+	if err := c.check(t.Context(), cluster, aPass(true)); err != nil || y.asked().Spec.Change.Head != "another" {
+		t.Errorf("it is asked about %+v, %v", y.asked().Spec.Change, err)
 	}
 }
 

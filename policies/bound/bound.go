@@ -41,6 +41,7 @@ func (a API) Policies(m *evaluator.Manifests) (out []Policy, left []string) {
 		if p.Labels[evaluator.GateLabel] == evaluator.AdmissionOnly {
 			operations = append(operations, admissionv1.Delete)
 		}
+		isAbout := false
 		for _, b := range bindings {
 			if b.Spec.PolicyName != p.Name {
 				continue
@@ -49,6 +50,7 @@ func (a API) Policies(m *evaluator.Manifests) (out []Policy, left []string) {
 			if match == nil {
 				continue
 			}
+			isAbout = true
 			switch {
 			case !slices.Contains(b.Spec.ValidationActions, admissionv1.Deny):
 				left = append(left, fmt.Sprintf("%s: its binding %s denies nothing", p.Name, b.Name))
@@ -64,6 +66,9 @@ func (a API) Policies(m *evaluator.Manifests) (out []Policy, left []string) {
 			case !params.missing() || params.deny:
 				out = append(out, Policy{Name: p.Name, Spec: a.spec(&p.Spec, match, params)})
 			}
+		}
+		if !isAbout {
+			left = append(left, fmt.Sprintf("%s: by its rules and bindings it is not about %s.%s", p.Name, a.Plural, a.Group))
 		}
 	}
 	return out, left

@@ -148,6 +148,7 @@ func TestWhatCannotBeBoundIsSaid(t *testing.T) {
 			configMap("team-a", "a", "{}"), configMap("team-a", "b", "{}")},
 		"p: it has several parameters for one claim: x and z": {policy("p", everything, by), binding("b", "p", ", paramRef: {selector: {}, namespace: team-a, parameterNotFoundAction: Allow}"),
 			configMap("team-a", "x", "{}"), configMap("team-a", "z", "{}")},
+		"p: by its rules and bindings it is not about postgresqlinstances.anynines.com": {policy("p", strings.Replace(everything, `apiGroups: ["*"]`, "apiGroups: [example.org]", 1), never), binding("b", "p", "")},
 	} {
 		policies, left := api.Policies(parse(t, texts...))
 		if len(policies) > 0 || !slices.Equal(left, []string{words}) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
@@ -90,6 +91,25 @@ func (s *Set) Unbound() []string {
 		}
 	}
 	return out
+}
+
+// Idle are the names of policies that deny no new or changed object of a resource, whatever is in
+// it, by their rules or by those of the bindings that deny.
+func (s *Set) Idle(of schema.GroupVersionResource) []string {
+	var out []string
+	for _, p := range s.policies {
+		if !p.mayDeny(of, admission.Create) && !p.mayDeny(of, admission.Update) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+func (p *policy) mayDeny(of schema.GroupVersionResource, operation admission.Operation) bool {
+	a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "any", "", of, "", operation, nil, false, nil)
+	return p.match.covers(a) && slices.ContainsFunc(p.bindings, func(b binding) bool {
+		return slices.Contains(b.Spec.ValidationActions, admissionv1.Deny) && b.match.covers(a)
+	})
 }
 
 type compiler struct {

@@ -105,6 +105,17 @@ func (m *match) matches(a admission.Attributes) bool {
 	return len(m.ResourceRules) == 0 || matchesRule(m.ResourceRules, a)
 }
 
+// covers reports whether the rules match any object of a resource: a has no name.
+func (m *match) covers(a admission.Attributes) bool {
+	if m == nil {
+		return true
+	}
+	return !matchesRule(m.ExcludeResourceRules, a) && (len(m.ResourceRules) == 0 || slices.ContainsFunc(m.ResourceRules, func(r admissionv1.NamedRuleWithOperations) bool {
+		r.ResourceNames = nil
+		return matchesRule([]admissionv1.NamedRuleWithOperations{r}, a)
+	}))
+}
+
 // GetParsedObjectSelector makes a match what the API server's matcher takes.
 func (m *match) GetParsedObjectSelector() (labels.Selector, error) { return m.objects, nil }
 

@@ -2,6 +2,8 @@ package evaluator_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,5 +191,39 @@ func TestAPolicyWithoutABindingIsNamed(t *testing.T) {
 	v, err := s.Evaluate(t.Context(), evaluator.Change{Resource: databases, Object: database("small")})
 	if err != nil || !v.Allowed() {
 		t.Errorf("%+v %v", v, err)
+	}
+}
+
+func TestAPolicyThatDeniesNoClaimOfAnAPIIsNamed(t *testing.T) {
+	t.Parallel()
+	const never = "validations: [{expression: 'false'}]"
+	rules := func(group, version, resource, operation, more string) string {
+		return fmt.Sprintf("resourceRules: [{apiGroups: [%s], apiVersions: [%s], operations: [%s], resources: [%s]%s}]", group, version, operation, resource, more)
+	}
+	for name, c := range map[string]struct {
+		match, binding string
+		idle           bool
+	}{
+		"the API":                         {rules("example.org", "v1", "databases", "CREATE", ""), "[Deny]", false},
+		"all there are":                   {rules("'*'", "'*'", "'*'", "'*'", ""), "[Audit, Deny]", false},
+		"some of its claims":              {rules("example.org", "v1", "databases", "UPDATE", ", resourceNames: [orders]"), "[Deny]", false},
+		"all but some of its claims":      {rules("'*'", "'*'", "'*'", "'*'", "") + ", excludeR" + rules("'*'", "'*'", "'*'", "'*'", ", resourceNames: [orders]")[1:], "[Deny]", false},
+		"another group":                   {rules("anynines.com", "v1", "databases", "'*'", ""), "[Deny]", true},
+		"another version":                 {rules("example.org", "v2", "databases", "'*'", ""), "[Deny]", true},
+		"another resource":                {rules("example.org", "v1", "backups", "'*'", ""), "[Deny]", true},
+		"cluster-scoped objects":          {rules("example.org", "v1", "databases", "'*'", ", scope: Cluster"), "[Deny]", true},
+		"deletes":                         {rules("example.org", "v1", "databases", "DELETE", ""), "[Deny]", true},
+		"all but the API":                 {rules("'*'", "'*'", "'*'", "'*'", "") + ", excludeR" + rules("example.org", "'*'", "'*'", "'*'", "")[1:], "[Deny]", true},
+		"a binding of another group":      {rules("'*'", "'*'", "'*'", "'*'", ""), "[Deny], matchResources: {" + rules("anynines.com", "'*'", "'*'", "'*'", "") + "}", true},
+		"a binding that warns and audits": {rules("'*'", "'*'", "'*'", "'*'", ""), "[Warn, Audit]", true},
+	} {
+		s, err := compile("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\nspec: {matchConstraints: {matchPolicy: Exact, " + c.match + "}, " + never + "}\n---\n" +
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: p}\nspec: {policyName: p, validationActions: " + c.binding + "}")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if idle := s.Idle(databases); slices.Contains(idle, "p") != c.idle {
+			t.Errorf("%s: idle are %q", name, idle)
+		}
 	}
 }

@@ -4,14 +4,17 @@
 package apiserviceexporttemplate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -92,8 +95,12 @@ func policiesCondition(t *v1alpha1.APIServiceExportTemplate) *metav1.Condition {
 	case set == nil:
 		return nil
 	}
-	return &metav1.Condition{
-		Type: v1alpha1.ConditionPoliciesValid, Status: metav1.ConditionTrue, Reason: "Valid",
-		Message: "claims are judged by " + strings.Join(set.Policies(), ", "),
+	api := t.Spec.API
+	idle := set.Idle(schema.GroupVersionResource{Group: api.Group, Version: api.Version, Resource: api.Resource})
+	judging := slices.DeleteFunc(set.Policies(), func(name string) bool { return slices.Contains(idle, name) })
+	message := "claims are judged by " + cmp.Or(strings.Join(judging, ", "), "no policy")
+	if len(idle) > 0 {
+		message += fmt.Sprintf(", and not by %s: there is no rule about %s of %s/%s, or no binding that denies", strings.Join(idle, ", "), api.Resource, api.Group, api.Version)
 	}
+	return &metav1.Condition{Type: v1alpha1.ConditionPoliciesValid, Status: metav1.ConditionTrue, Reason: "Valid", Message: message}
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/githost"
+	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/policy"
@@ -26,6 +27,10 @@ type preview struct {
 	service *Service
 	cluster string
 	apis    map[string]*api
+	// files are those of the change, and answered is what the bridge has answered on them, by path;
+	// nil until that is asked for.
+	files    []restapi.ChangedFile
+	answered map[string]*contract.Status
 }
 
 // api is what is known of a bound API.
@@ -51,13 +56,13 @@ func (p *preview) api(ctx context.Context, binding string) *api {
 	return a
 }
 
-// problem is "" where nothing is against a claim, and where that cannot be told. Before is
-// nil for one that is new.
-func (p *preview) problem(ctx context.Context, binding string, before, after *contract.Claim) string {
-	a := p.api(ctx, binding)
+// problem is "" where nothing is against a claim, and where that cannot be told.
+func (p *preview) problem(ctx context.Context, f restapi.ChangedFile, c pair) string {
+	a := p.api(ctx, f.Binding)
 	if a == nil {
 		return ""
 	}
+	after := c.after
 	if group, version := a.kind.ToAPIVersionAndKind(); after.APIVersion != group || after.Kind != version {
 		return fmt.Sprintf("it is a %s %s, but the API is bound as %s %s", after.APIVersion, after.Kind, group, version)
 	}
@@ -66,7 +71,10 @@ func (p *preview) problem(ctx context.Context, binding string, before, after *co
 		reasons = append(reasons, problem.Message)
 	}
 	if len(reasons) == 0 {
-		reasons = a.denials(ctx, before, after)
+		reasons = a.denials(ctx, c.before, after)
+		if len(reasons) > 0 && c.isNotApplied(p.answer(ctx, f.Path)) {
+			return "" // To take that back is fine: the bridge knows what is there, and tries it.
+		}
 	}
 	return strings.Join(reasons[:min(len(reasons), maxProblems)], "; ")
 }

@@ -49,16 +49,20 @@ func TestTheControlPlanesNoIsSeenBeforeTheMerge(t *testing.T) {
 		template client.Object
 		export   []byte
 		want     string
+		answer   contract.Result // on what was, "" for none
 	}{
-		"it is fine":                       {nil, manifest("v1", nano), policies(), export, ""},
-		"a plan that is none":              {nil, manifest("v1", "{service: a9s-postgresql13, plan: huge}"), policies(), export, `spec.plan: Unsupported value: "huge"`},
-		"a field that is none":             {manifest("v1", nano), manifest("v1", "{service: a9s-postgresql13, plan: postgresql-single-nano, plane: x}"), policies(), export, "spec.plane is not a field of PostgresqlInstance"},
-		"another version":                  {nil, manifest("v2", nano), policies(), export, "but the API is bound as anynines.com/v1"},
-		"a policy is against it":           {manifest("v1", nano), manifest("v1", small), frozen, export, "ValidatingAdmissionPolicy 'frozen' with binding 'frozen' denied request: no other plan now"},
-		"no policy is against what stays":  {manifest("v1", nano), append([]byte("# for the shop\n"), manifest("v1", nano)...), frozen, export, ""},
-		"the template is gone":             {nil, manifest("v1", nano), &v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, export, ""},
-		"nothing is published":             {nil, manifest("v1", "{plan: huge}"), policies(), nil, ""},
-		"what is published cannot be read": {nil, manifest("v1", "{plan: huge}"), policies(), []byte("spec: ["), ""},
+		"it is fine":                       {nil, manifest("v1", nano), policies(), export, "", ""},
+		"a plan that is none":              {nil, manifest("v1", "{service: a9s-postgresql13, plan: huge}"), policies(), export, `spec.plan: Unsupported value: "huge"`, ""},
+		"a field that is none":             {manifest("v1", nano), manifest("v1", "{service: a9s-postgresql13, plan: postgresql-single-nano, plane: x}"), policies(), export, "spec.plane is not a field of PostgresqlInstance", ""},
+		"another version":                  {nil, manifest("v2", nano), policies(), export, "but the API is bound as anynines.com/v1", ""},
+		"a policy is against it":           {manifest("v1", nano), manifest("v1", small), frozen, export, "ValidatingAdmissionPolicy 'frozen' with binding 'frozen' denied request: no other plan now", ""},
+		"no policy is against what stays":  {manifest("v1", nano), append([]byte("# for the shop\n"), manifest("v1", nano)...), frozen, export, "", ""},
+		"the template is gone":             {nil, manifest("v1", nano), &v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, export, "", ""},
+		"nothing is published":             {nil, manifest("v1", "{plan: huge}"), policies(), nil, "", ""},
+		"what is published cannot be read": {nil, manifest("v1", "{plan: huge}"), policies(), []byte("spec: ["), "", ""},
+		"what was denied is taken back":    {manifest("v1", small), manifest("v1", nano), frozen, export, "", contract.Denied},
+		"what was applied stays":           {manifest("v1", small), manifest("v1", nano), frozen, export, "no other plan now", contract.Applied},
+		"another that is none":             {manifest("v1", small), manifest("v1", "{plan: huge}"), frozen, export, `spec.plan: Unsupported value: "huge"`, contract.Denied},
 	} {
 		w := newWorld()
 		f := githost.FileChange{Path: key.Path(), After: "a", Is: c.is}
@@ -68,6 +72,9 @@ func TestTheControlPlanesNoIsSeenBeforeTheMerge(t *testing.T) {
 		w.change.Files = []githost.FileChange{f}
 		if w.files = map[string][]byte{}; c.export != nil {
 			w.files[contract.ExportPath(binding)] = c.export
+		}
+		if c.answer != "" {
+			w.answers(t, key.Path(), c.answer, "x/orders")
 		}
 		got, err := w.service(t, nil, c.template).Change(t.Context(), login.Identity{Username: "alice"}, cluster, "changes/x")
 		if err != nil {

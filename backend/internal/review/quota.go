@@ -16,35 +16,37 @@ type pair struct {
 	blob          string
 }
 
+// isNotApplied tells whether the bridge has answered of the first one that it is not applied: then
+// another is there, or none.
+func (c pair) isNotApplied(answer *contract.Status) bool {
+	return c.blob != "" && answer != nil && answer.Answers.Blob == c.blob && answer.Result != contract.Applied
+}
+
 // markWaiting says which claims would wait for room in their quota, by what the bridge has
 // published of it: nothing where that is not known.
-func (p *preview) markWaiting(ctx context.Context, files []restapi.ChangedFile, claims []pair) {
-	var weighed []int
-	var paths []string
-	for i, f := range files {
+func (p *preview) markWaiting(ctx context.Context, claims []pair) {
+	all := map[string][]quota.Change{}
+	for i, f := range p.files {
 		// The service stays as it is with a file that is refused, and a removal that is held.
 		if f.Name == "" || f.Problem != "" || f.Held != "" {
 			continue
 		}
-		if a := p.api(ctx, f.Binding); a != nil && a.usage != nil {
-			weighed, paths = append(weighed, i), append(paths, f.Path)
+		a := p.api(ctx, f.Binding)
+		if a == nil || a.usage == nil {
+			continue
 		}
-	}
-	answers := p.answers(ctx, paths)
-	all := map[string][]quota.Change{}
-	for _, i := range weighed {
-		f := files[i]
-		if answer := answers[f.Path]; answer != nil && answer.Result == contract.Lost {
+		answer := p.answer(ctx, f.Path)
+		if answer != nil && answer.Result == contract.Lost {
 			continue // It stays lost with another file, and has nothing to give back.
 		}
-		all[f.Binding] = append(all[f.Binding], p.api(ctx, f.Binding).weigh(f, claims[i], answers[f.Path]))
+		all[f.Binding] = append(all[f.Binding], a.weigh(f, claims[i], answer))
 	}
 	for binding, changes := range all {
 		a := p.api(ctx, binding)
 		why := quota.Predict(a.quota, a.usage, changes)
-		for i := range files {
-			if files[i].Binding == binding {
-				files[i].Waits = why[keyOf(files[i])]
+		for i := range p.files {
+			if f := &p.files[i]; f.Binding == binding {
+				f.Waits = why[keyOf(*f)]
 			}
 		}
 	}
@@ -69,8 +71,7 @@ func (a *api) weigh(f restapi.ChangedFile, c pair, answer *contract.Status) quot
 	if hasService(f, answer) {
 		// Of what is there with a file that nobody can read, or that was not applied, more is
 		// not known.
-		notApplied := answer != nil && answer.Answers.Blob == c.blob && answer.Result != contract.Applied
-		if out.Was = of(c.before); out.Was == nil || notApplied && out.Is != nil {
+		if out.Was = of(c.before); out.Was == nil || c.isNotApplied(answer) && out.Is != nil {
 			out.Was = out.Is
 		}
 	}
@@ -86,12 +87,23 @@ func hasService(f restapi.ChangedFile, answer *contract.Status) bool {
 	return answer.Object != ""
 }
 
+// answer is that of the bridge on a claim of the change; nil for none, and where it cannot be read.
+func (p *preview) answer(ctx context.Context, path string) *contract.Status {
+	if p.answered == nil {
+		var paths []string
+		for _, f := range p.files {
+			if f.Name != "" {
+				paths = append(paths, f.Path)
+			}
+		}
+		p.answered = p.answers(ctx, paths)
+	}
+	return p.answered[path]
+}
+
 // answers are those of the bridge on files, by path, as far as they can be read.
 func (p *preview) answers(ctx context.Context, paths []string) map[string]*contract.Status {
 	out := map[string]*contract.Status{}
-	if len(paths) == 0 {
-		return out
-	}
 	failed := func(path string, err error) {
 		p.service.Log.WarnContext(ctx, "An answer cannot be read", "cluster", p.cluster, "path", path, "error", err)
 	}

@@ -171,17 +171,19 @@ func summary(c *githost.Change) restapi.Change {
 // the control plane's API server says.
 func (s *Service) files(ctx context.Context, cluster string, c *githost.Change, patient bool) (files []restapi.ChangedFile, awaited bool) {
 	var claims []pair
-	preview := preview{service: s, cluster: cluster, apis: map[string]*api{}}
 	for _, f := range c.Files {
 		file, before, after := describe(f)
-		if file.Problem == "" && after != nil {
-			file.Problem = preview.problem(ctx, file.Binding, before, after)
-		}
 		files, claims = append(files, file), append(claims, pair{before, after, f.Before})
+	}
+	preview := preview{service: s, cluster: cluster, apis: map[string]*api{}, files: files}
+	for i := range files {
+		if f := &files[i]; f.Problem == "" && claims[i].after != nil {
+			f.Problem = preview.problem(ctx, *f, claims[i])
+		}
 	}
 	markMoved(cluster, c, files)
 	awaited = s.markTried(ctx, cluster, c, files, patient)
-	preview.markWaiting(ctx, files, claims)
+	preview.markWaiting(ctx, claims)
 	return files, awaited
 }
 

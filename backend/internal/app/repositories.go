@@ -125,8 +125,10 @@ const (
 
 // lookAtAll looks at each copy in turn until ctx ends: nobody tells of what was pushed, or proposed
 // by a pull request, while the backend was away, and a webhook may be lost. Where nothing moved,
-// that asks the host for the branches and for the open pull requests.
+// that asks the host for the branches and for the open pull requests. The first time, it has all
+// changes judged: what moved may have been copied, and not judged, before the backend was started.
 func (r *repositories) lookAtAll(ctx context.Context, clusters func(context.Context) []string) {
+	judged := map[string]bool{}
 	for ctx.Err() == nil {
 		all := clusters(ctx)
 		pause := max(lookEvery/time.Duration(max(len(all), 1)), lookPause)
@@ -134,6 +136,10 @@ func (r *repositories) lookAtAll(ctx context.Context, clusters func(context.Cont
 			pause := max(pause, r.spare.pause(time.Now()))
 			if i < len(all) && r.ready(ctx) == nil {
 				r.look(all[i])
+				if !judged[all[i]] {
+					judged[all[i]] = true
+					r.tried(all[i])
+				}
 			}
 			select {
 			case <-time.After(pause):
@@ -151,7 +157,7 @@ func (r *repositories) counted(cluster, binding string) {
 	}
 }
 
-// tried is told when the bridge has tried a change of a cluster.
+// tried is told when the bridge has tried a change of a cluster, or may have before this process.
 func (r *repositories) tried(cluster string) {
 	if r.checks != nil {
 		r.checks.Tried(cluster)

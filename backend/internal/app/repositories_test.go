@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"gitbind.dev/backend/internal/review"
 	"gitbind.dev/gitbridge/api/restapi"
 )
 
@@ -25,6 +27,42 @@ func TestWhatAgentsPushedIsLookedAtWhereItIsAProposedChange(t *testing.T) {
 	if !slices.Equal(hinted, []string{"refs/heads/main", "refs/heads/status"}) || !slices.Equal(looked, []string{"refs/heads/changes/a/b/c"}) {
 		t.Errorf("hinted %v, looked at %v", hinted, looked)
 	}
+}
+
+// judging is a Git that notes of which clusters the changes are asked for.
+type judging struct {
+	review.Git
+	clusters chan string
+}
+
+func (j *judging) Branches(_ context.Context, cluster string) ([]string, error) {
+	j.clusters <- cluster
+	return nil, nil
+}
+
+// A copy has what the backend had copied before it was started again, and may not have judged: where
+// nothing moves then, a pull request would be without its check.
+func TestWhatWasCopiedBeforeARestartIsJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		git := &judging{clusters: make(chan string, 100)}
+		r := &repositories{look: func(string) {}, ready: func(context.Context) error { return nil }, spare: &spare{}}
+		r.checks = review.NewChecks(&review.Service{Git: git, Now: time.Now}, nil, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { r.checks.Run(ctx) })
+		running.Go(func() { r.lookAtAll(ctx, func(context.Context) []string { return []string{"a", "b"} }) })
+		time.Sleep(3 * lookEvery)
+		cancel()
+		running.Wait()
+		close(git.clusters)
+		var judged []string
+		for cluster := range git.clusters {
+			judged = append(judged, cluster)
+		}
+		if !slices.Equal(judged, []string{"a", "b"}) {
+			t.Errorf("judged are the changes of %q, want each cluster's once", judged)
+		}
+	})
 }
 
 // TestEachCopyIsLookedAtWithoutAWebhook has a host that is away for a while, and a cluster that comes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/konnector/internal/choice"
 )
 
@@ -14,7 +15,7 @@ type Proposed struct {
 	// Blob is Git's name of the file that was proposed, "" for its removal, and Main that of
 	// the file that main had then, "" for none.
 	Blob, Main string
-	// Live says that it is what would be proposed of the object as it is now.
+	// Live says that the object still says what was proposed of it.
 	Live bool
 	// Begun says that another change was about to be pushed: what the branch has is not known.
 	Begun bool
@@ -54,40 +55,40 @@ func (f Facts) reviewed() bool { return f.Review && f.Emergency == "" && !f.Unbi
 // emergency is for what is changed after it was declared, and who has changes reviewed no
 // more has decided on none of them: what was proposed before, as it is, waits still.
 //
-// It is wider than isProposed, as what waits without being just what was proposed is to be
-// proposed first: any change where changes are reviewed, and a removal that was proposed, which is
-// still the same one where main's file is another one by now.
+// It is wider than isProposed, as what waits without being what was proposed is to be
+// proposed first: any change where changes are reviewed, and what may be the removal that was proposed.
 func (f Facts) needsVerdict(d Decision) bool {
 	p := f.Proposed
 	switch {
 	case f.reviewed(), f.Unbinding, p == nil:
 		return f.reviewed()
 	case d.Action == RemoveFile:
-		// Also where main has moved on, or what was about to be pushed may have been that.
+		// A person may have decided on it, or it was about to be pushed.
 		return p.Blob == "" || p.Begun
 	}
 	return f.isProposed(d)
 }
 
-// isProposed reports whether a change of main is the one that was proposed.
+// isProposed reports whether a change of main is the one that was proposed. It is that also where
+// main's file is another one by now, unless a person has decided on that one, or it has what was proposed.
 func (f Facts) isProposed(d Decision) bool {
 	p := f.Proposed
-	if p == nil || p.Begun || p.Main != f.FileBlob {
+	switch {
+	case p == nil, p.Begun, d.Chosen != "" && p.Main != f.FileBlob:
+		return false
+	case d.Action == RemoveFile:
+		return p.Blob == ""
+	case d.Action == Merge && contract.Equal(f.Merged, f.File):
 		return false
 	}
-	if d.Action == RemoveFile {
-		return p.Blob == ""
-	}
-	return d.Action == Commit && p.Blob != "" && p.Live
+	return p.Live
 }
 
 // review has proposed what would otherwise be done to main, where changes that are made in
 // the cluster are reviewed. A proposal that is of no use any more is withdrawn.
 func (f Facts) review(d Decision) Decision {
 	switch {
-	case d.Action == Merge && f.reviewed():
-		d.Action = WriteMerged
-	case (d.Action == Commit || d.Action == RemoveFile) && f.needsVerdict(d):
+	case (d.Action == Commit || d.Action == Merge || d.Action == RemoveFile) && f.needsVerdict(d):
 		proposed := f.propose(d)
 		switch proposed.Action {
 		case Hold, GiveWay, Revert:
@@ -105,8 +106,13 @@ func (f Facts) review(d Decision) Decision {
 
 // propose is for a change of main that somebody must approve.
 func (f Facts) propose(d Decision) Decision {
+	again := do(Propose)
+	if d.Action == Merge {
+		// What comes of it is proposed next.
+		again = do(WriteMerged)
+	}
 	if !f.isProposed(d) {
-		return do(Propose)
+		return again
 	}
 	if f.Verdict == nil {
 		return ask(AskVerdict)
@@ -117,11 +123,12 @@ func (f Facts) propose(d Decision) Decision {
 	case VerdictRejected, VerdictClosed:
 		return f.rejected(d)
 	}
-	switch {
-	case d.Action == Commit && !f.Review:
+	switch outdated := d.Action == Merge || f.Proposed.Main != f.FileBlob || f.Verdict.State == VerdictLost; {
+	case d.Action != RemoveFile && !f.Review:
 		return d
-	case f.Verdict.State == VerdictLost:
-		return do(Propose)
+	case outdated && (f.reviewed() || d.Action != Merge):
+		// In an emergency, what is merged would pass as a change that was made after it was declared.
+		return again
 	default:
 		return Decision{Action: AwaitReview, Message: f.awaitMessage()}
 	}

@@ -34,6 +34,9 @@ func TestForWhereChangesAreReviewed(t *testing.T) {
 		deleted(f)
 		f.Proposed, f.Verdict = &Proposed{Branch: branch, Commit: "c1", Main: "b1"}, v
 	}
+	// These are done to main after something was proposed.
+	comment := func(f *Facts) { f.FileBlob = "b3" }
+	otherField := func(f *Facts) { f.FileBlob, f.File, f.Merges, f.Merged = "b3", other, Yes, edit2 }
 	for _, tc := range []struct {
 		row   string
 		f     Facts
@@ -105,13 +108,116 @@ func TestForWhereChangesAreReviewed(t *testing.T) {
 		}), want: Commit},
 		{row: "removal in review, and an emergency", f: changed(func(f *Facts) { removal(f, verdict(VerdictOpen)); f.Emergency = "disk full" }), want: AwaitReview, words: emergencyWords},
 		{row: "removal pushed perhaps, and an emergency", f: changed(func(f *Facts) { removal(f, nil); f.Proposed.Begun, f.Emergency = true, "disk full" }), want: Propose},
-		{row: "removal in review, main moved underneath, and an emergency", f: changed(func(f *Facts) { removal(f, nil); f.Proposed.Main, f.Emergency = "b0", "disk full" }), want: Propose},
+		{row: "removal pushed perhaps after a change, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, nil)
+			deleted(f)
+			f.Proposed.Begun, f.Emergency = true, "disk full"
+		}), want: Propose},
+		{row: "removal in review, main moved underneath, and an emergency", f: changed(func(f *Facts) {
+			removal(f, verdict(VerdictOpen))
+			f.Proposed.Main, f.Emergency = "b0", "disk full"
+		}), want: Propose},
 		{row: "deleted in an emergency while a change is in review", f: changed(func(f *Facts) {
 			proposed(f, verdict(VerdictOpen))
 			deleted(f)
 			f.Emergency, f.Removal = "disk full", &guard.Verdict{}
 		}), want: RemoveFile},
 		{row: "removal rejected, and an emergency", f: changed(func(f *Facts) { removal(f, verdict(VerdictRejected)); f.Emergency = "disk full" }), want: Hold, why: Rejected, words: emergencyWords},
+
+		{row: "rejected, and another field changed on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); otherField(f) }), want: Hold, why: Rejected, words: "file writes the file into it"},
+		{row: "rejected, and a comment written on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); comment(f) }), want: Hold, why: Rejected, words: "Main keeps what it says"},
+		{row: "closed, and another field changed on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictClosed)); otherField(f) }), want: Hold, why: Rejected, words: "closed without being merged"},
+		{row: "removal rejected, and a comment written on main", f: changed(func(f *Facts) { removal(f, verdict(VerdictRejected)); comment(f) }), want: Hold, why: Rejected, words: "the service is kept"},
+		{row: "revert: rejected, and another field changed on main", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			otherField(f)
+			f.OnRejection = v1alpha1.OnRejectionRevert
+		}), want: Revert, why: Rejected},
+		{row: "revert: closed, and another field changed on main", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictClosed))
+			otherField(f)
+			f.OnRejection = v1alpha1.OnRejectionRevert
+		}), want: GiveWay, why: Rejected},
+		{row: "open, and another field changed on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictOpen)); otherField(f) }), want: WriteMerged},
+		{row: "nobody can be asked, and another field changed on main", f: changed(func(f *Facts) { proposed(f, &Verdict{State: VerdictUnknown}); otherField(f) }), want: WriteMerged},
+		{row: "open on what main says, which is another field", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictOpen))
+			otherField(f)
+			f.Proposed.Main = f.FileBlob
+		}), want: WriteMerged},
+		{row: "lost with a restore, and another field changed on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictLost)); otherField(f) }), want: WriteMerged},
+		{row: "rejected and edited again, and another field changed on main", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			otherField(f)
+			f.Proposed.Live = false
+		}), want: WriteMerged},
+		{row: "pushed perhaps, and another field changed on main", f: changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); otherField(f); f.Proposed.Begun = true }), want: WriteMerged},
+		{row: "closed, and main has it with more", f: changed(func(f *Facts) { proposed(f, verdict(VerdictClosed)); otherField(f); f.Merged = f.File }), want: WriteMerged},
+		{row: "merged, and taken back on main with a comment", f: changed(func(f *Facts) { proposed(f, verdict(VerdictSeen)); comment(f) }), want: RebaseProposed},
+
+		{row: "rejected, another field changed on main, and not reviewed any more", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			otherField(f)
+			f.Review = false
+		}), want: Hold, why: Rejected},
+		{row: "rejected, a comment written on main, and not reviewed any more", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			comment(f)
+			f.Review = false
+		}), want: Hold, why: Rejected},
+		{row: "proposed, another field changed on main, and not reviewed any more", f: changed(func(f *Facts) { proposed(f, nil); otherField(f); f.Review = false }), want: Ask},
+		{row: "open, another field changed on main, and not reviewed any more", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictOpen))
+			otherField(f)
+			f.Review = false
+		}), want: Merge},
+		{row: "open, a comment written on main, and not reviewed any more", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictOpen))
+			comment(f)
+			f.Review = false
+		}), want: Commit},
+		{row: "rejected and edited again, another field changed on main, and not reviewed any more", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			otherField(f)
+			f.Proposed.Live, f.Review = false, false
+		}), want: Merge},
+		{row: "closed, main has it with more, and not reviewed any more", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictClosed))
+			otherField(f)
+			f.Merged, f.Review = f.File, false
+		}), want: Merge},
+		{row: "removal rejected, a comment written on main, and not reviewed any more", f: changed(func(f *Facts) {
+			removal(f, verdict(VerdictRejected))
+			comment(f)
+			f.Review = false
+		}), want: Hold, why: Rejected},
+
+		{row: "rejected, another field changed on main, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			otherField(f)
+			f.Emergency = "disk full"
+		}), want: Hold, why: Rejected, words: emergencyWords},
+		{row: "rejected, a comment written on main, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictRejected))
+			comment(f)
+			f.Emergency = "disk full"
+		}), want: Hold, why: Rejected, words: emergencyWords},
+		{row: "open, another field changed on main, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictOpen))
+			otherField(f)
+			f.Emergency = "disk full"
+		}), want: AwaitReview, words: emergencyWords},
+		{row: "open, a comment written on main, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictOpen))
+			comment(f)
+			f.Emergency = "disk full"
+		}), want: Propose},
+		{row: "edited while in review, another field changed on main, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictOpen))
+			otherField(f)
+			f.Proposed.Live, f.Emergency = false, "disk full"
+		}), want: Merge},
+
 		{row: "released by a person", f: changed(func(f *Facts) { proposed(f, nil); f.Terminating, f.Finalizer = true, false }), want: Nothing},
 		{row: "history in doubt", f: changed(func(f *Facts) { proposed(f, nil); f.Live, f.Replaced = old, "restored" }), want: Hold, why: HistoryReplaced},
 		{row: "too often", f: changed(func(f *Facts) { f.ManyWrites = "spec.plan" }), want: Hold, why: ManyWrites},
@@ -167,10 +273,26 @@ func TestForWhereChangesAreReviewed(t *testing.T) {
 		}
 	}
 
-	f := changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)) })
-	f.Resolve = choice.File.Answer(For(f).Token)
-	if d := For(f); d.Action != Revert || d.Chosen != choice.File {
-		t.Errorf("after a person has decided for the file: %s, chosen %q", d.Action, d.Chosen)
+	for _, onMain := range []func(*Facts){func(*Facts) {}, comment, otherField} {
+		f := changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); onMain(f) })
+		f.Resolve = choice.File.Answer(For(f).Token)
+		if d := For(f); d.Action != Revert || d.Chosen != choice.File {
+			t.Errorf("after a person has decided for the file: %s, chosen %q", d.Action, d.Chosen)
+		}
+	}
+
+	// What a person decides on another file than the one that main had is another change.
+	f := changed(func(f *Facts) { proposed(f, verdict(VerdictRejected)); f.File, f.FileBlob = nil, "" })
+	f.Resolve = choice.Keep.Answer(For(f).Token)
+	for _, tc := range []struct {
+		review    bool
+		emergency string
+		want      Action
+	}{{true, "", Propose}, {false, "", Commit}, {true, "disk full", Commit}} {
+		f.Review, f.Emergency = tc.review, tc.emergency
+		if d := For(f); d.Action != tc.want || d.Chosen != choice.Keep {
+			t.Errorf("kept, reviewed %t, emergency %q: %s, chosen %q", tc.review, tc.emergency, d.Action, d.Chosen)
+		}
 	}
 }
 
@@ -185,7 +307,7 @@ func TestReviewKeepsThePromises(t *testing.T) {
 			continue
 		}
 		for _, state := range []VerdictState{"", VerdictUnknown, VerdictOpen, VerdictRejected, VerdictClosed, VerdictLost, VerdictMerged, VerdictSeen} {
-			for bits := range 1 << 6 {
+			for bits := range 1 << 7 {
 				g := f
 				g.Review = bits&16 == 0
 				if bits&32 != 0 {
@@ -196,6 +318,9 @@ func TestReviewKeepsThePromises(t *testing.T) {
 				}
 				if bits&1 != 0 {
 					g.Proposed = &Proposed{Branch: "changes/b/team-a/orders", Commit: "c1", Main: g.FileBlob, Live: bits&2 != 0}
+				}
+				if bits&64 != 0 && g.Proposed != nil {
+					g.Proposed.Main = "b0"
 				}
 				if bits&4 != 0 && g.Proposed != nil && !g.Terminating {
 					g.Proposed.Blob = "b2"
@@ -218,10 +343,14 @@ func checkReview(t *testing.T, f Facts, d Decision) {
 		}
 	}
 	rejected := f.Verdict != nil && (f.Verdict.State == VerdictRejected || f.Verdict.State == VerdictClosed)
+	p := f.Proposed
+	// Whatever main's file is by now, unless it has what was proposed, or a person has decided on it.
+	asProposed := (d.Action == Commit || d.Action == Merge && !contract.Equal(f.Merged, f.File)) &&
+		p != nil && p.Blob != "" && p.Live && (d.Chosen == "" || p.Main == f.FileBlob)
 	switch {
 	case f.reviewed() && (d.Action == Commit || d.Action == Merge || d.Action == RemoveFile):
 		t.Fatalf("%s without a review for %s", d.Action, describe(f))
-	case d.Action == RemoveFile && f.Proposed != nil && f.Proposed.Blob == "", f.isProposed(d) && (rejected || f.Review):
+	case d.Action == RemoveFile && p != nil && p.Blob == "", asProposed && (rejected || f.Review):
 		t.Fatalf("%s of what was proposed, and not approved, for %s", d.Action, describe(f))
 	case d.Action == AwaitReview && (f.Proposed == nil || d.Message == ""):
 		t.Fatalf("it waits for nothing, or does not say so: %s", describe(f))

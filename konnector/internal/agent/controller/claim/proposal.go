@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,9 @@ type proposal struct {
 	// main had then.
 	Blob string `json:"blob,omitempty"`
 	Main string `json:"main,omitempty"`
+	// Says is Git's name of what the object said, without what main's file had beside that and
+	// others may change. "" in what an older konnector proposed: it is Blob, mostly.
+	Says string `json:"says,omitempty"`
 	// Users are those whose change it is.
 	Users []string `json:"users,omitempty"`
 	// Begun says that another change was about to be pushed: what the branch has is not known.
@@ -107,8 +111,8 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	}
 	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main, Begun: p.Begun}
 	if l.reduced == nil && p.Blob != "" {
-		data, err := l.encode(f.Live)
-		f.Proposed.Live = err == nil && string(store.BlobHash(data)) == p.Blob
+		data, err := contract.Encode(f.Live)
+		f.Proposed.Live = err == nil && string(store.BlobHash(data)) == cmp.Or(p.Says, p.Blob)
 	}
 	if f.FileBlob != p.Main {
 		// Somebody has merged it, or changed main beside it.
@@ -233,6 +237,11 @@ func (l *look) proposalFor() (change, proposal, error) {
 	if err != nil {
 		return c, p, err
 	}
+	said, err := contract.Encode(l.facts.Live)
+	if err != nil {
+		return c, p, err
+	}
+	p.Says = string(store.BlobHash(said))
 	p.Blob, p.Users = string(store.BlobHash(data)), authorsOf(l.object)
 	c = change{verb: "update", users: p.Users, blob: p.Blob, size: packedSize(data), apply: func(t *store.Tree) error { return t.Write(l.key.Path(), data) }}
 	if l.file == nil {

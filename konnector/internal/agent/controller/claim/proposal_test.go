@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,4 +169,73 @@ func TestWhatWasApprovedIsSoonLookedAtAgain(t *testing.T) {
 			t.Errorf("%s: after %s, want about %s", state, got, wait)
 		}
 	}
+}
+
+// What was rejected stays so when somebody else changes main's file, until the object is changed
+// again: also where changes are reviewed no more, or in an emergency.
+func TestWhatWasRejectedDoesNotComeToMainWithAnothersChange(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*contract.Claim){
+		"a comment":                            func(*contract.Claim) {},
+		"an annotation that stays in the file": func(c *contract.Claim) { c.Annotations = map[string]string{"example.org/owner": "a"} },
+		"a label":                              func(c *contract.Claim) { c.Labels = map[string]string{"team": "a"} },
+		"another field":                        func(c *contract.Claim) { c.Spec["expose"] = "yes" },
+	} {
+		for _, emergency := range []string{"", "disk full"} {
+			t.Run(strings.TrimSpace(what+" "+emergency), func(t *testing.T) {
+				t.Parallel()
+				w := newGitWorld(t)
+				w.agreed()
+				api := w.r.api()
+				api.Review = true
+				api.Repository.Remote.Verdict = func(context.Context, string, string) (decision.Verdict, error) {
+					return decision.Verdict{State: decision.VerdictRejected}, nil
+				}
+				w.change(planned("big"))
+				w.goesOn()
+				file := version("small")
+				change(file)
+				data, err := contract.Encode(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := w.write("main", key.Path(), append([]byte("# by somebody else\n"), data...))
+				if api.Review = false; emergency != "" {
+					api.Review = true
+					w.change(func(u *unstructured.Unstructured) {
+						annotations := u.GetAnnotations()
+						annotations[v1alpha1.EmergencyAnnotation] = emergency
+						u.SetAnnotations(annotations)
+					})
+				}
+				if head := w.goesOn(); head != other {
+					t.Error("what was rejected is on main")
+				}
+				l, err := w.r.look(t.Context(), key, input{Reader: w.server, object: w.object()})
+				if err != nil || l.decision.Reason != decision.Rejected {
+					t.Errorf("%s for %q: %s, %v", l.decision.Action, l.decision.Reason, l.decision.Message, err)
+				}
+				w.change(planned("medium"))
+				if head := w.goesOn(); head == other {
+					t.Error("what was changed again is not on main")
+				}
+			})
+		}
+	}
+}
+
+// goesOn has the konnector see main, and do what there is to do. It returns main's head then.
+func (w *gitWorld) goesOn() store.Hash {
+	w.Helper()
+	if _, err := w.main.Fetch(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.inStep(); err != nil {
+		w.Fatal(err)
+	}
+	s, err := w.main.Fetch(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s.Head()
 }

@@ -10,6 +10,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/store"
+	"gitbind.dev/konnector/internal/agent/decision"
 )
 
 // edit is a change as a commit of those who made it.
@@ -20,7 +21,7 @@ func (l *look) edit(c change) store.Edit {
 	if !c.kept {
 		trailers = append(trailers, store.Trailer{Key: contract.TrailerObject, Value: trailerOf(l, c).String()})
 	}
-	if f := l.facts; f.Review && f.Emergency != "" {
+	if f := l.facts; f.Review && f.Emergency != "" && l.decision.Action != decision.Propose {
 		trailers = append(trailers, store.Trailer{Key: contract.TrailerEmergency, Value: f.Emergency})
 	}
 	if c.approved {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +221,20 @@ func TestWhatWasRejectedDoesNotComeToMainWithAnothersChange(t *testing.T) {
 					t.Error("what was changed again is not on main")
 				}
 			})
+		}
+	}
+}
+
+// What is proposed in an emergency waits for its approval like anything else.
+func TestOnlyACommitThatPassesTheReviewNamesAnEmergency(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	w.look.facts.Review, w.look.facts.Emergency = true, "disk full"
+	for action, want := range map[decision.Action]bool{decision.Commit: true, decision.Merge: true, decision.RemoveFile: true, decision.Propose: false} {
+		w.look.decision.Action = action
+		trailers := w.look.edit(change{verb: "update"}).Trailers
+		if got := slices.Contains(trailers, store.Trailer{Key: contract.TrailerEmergency, Value: "disk full"}); got != want {
+			t.Errorf("%s: %v", action, trailers)
 		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 
 // AwaitKind is HasKind, and waits until the API server answers or ctx ends: a manager cannot be made before, and a
 // process that ended would be started again ever more seldom. That it refuses is an answer, and the error. Meanwhile
-// HealthListen serves /healthz alone, so that the process is alive and not ready.
+// the process is alive, and not ready.
 func (o Options) AwaitKind(ctx context.Context, config *rest.Config, kind schema.GroupVersionKind) (has bool, err error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = askTimeout
@@ -32,20 +32,11 @@ func (o Options) AwaitKind(ctx context.Context, config *rest.Config, kind schema
 	if err != nil {
 		return false, err
 	}
-	if o.HealthListen != "" && o.HealthListen != "0" {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.HealthListen)
-		if err != nil {
-			return false, err
-		}
-		health := http.NewServeMux()
-		health.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
-		server := &http.Server{Handler: health, ReadHeaderTimeout: askTimeout}
-		go func() { _ = server.Serve(listener) }()
-		defer func() {
-			_ = server.Close()
-			_ = listener.Close() // which the server does not know yet if it has just begun
-		}()
+	stop, err := o.ServeAlive(ctx)
+	if err != nil {
+		return false, err
 	}
+	defer stop()
 	told := false
 	err = wait.PollUntilContextCancel(ctx, askEvery, true, func(ctx context.Context) (bool, error) {
 		var err error
@@ -59,6 +50,25 @@ func (o Options) AwaitKind(ctx context.Context, config *rest.Config, kind schema
 		return false, nil
 	})
 	return has, err
+}
+
+// ServeAlive has HealthListen serve /healthz alone until stop is called: the process is alive, and not ready.
+func (o Options) ServeAlive(ctx context.Context) (stop func(), err error) {
+	if o.HealthListen == "" || o.HealthListen == "0" {
+		return func() {}, nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.HealthListen)
+	if err != nil {
+		return nil, err
+	}
+	health := http.NewServeMux()
+	health.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Handler: health, ReadHeaderTimeout: askTimeout}
+	go func() { _ = server.Serve(listener) }()
+	return func() {
+		_ = server.Close()
+		_ = listener.Close() // which the server does not know yet if it has just begun
+	}, nil
 }
 
 // refuses reports whether an API server is there and will not answer: asking again changes nothing. One

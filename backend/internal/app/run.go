@@ -15,6 +15,7 @@ import (
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/copies"
 	"gitbind.dev/backend/internal/events"
+	"gitbind.dev/backend/internal/githost/embedded"
 	"gitbind.dev/backend/internal/keyring"
 	"gitbind.dev/backend/internal/login"
 	"gitbind.dev/backend/internal/onboarding"
@@ -56,6 +57,14 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := lock(ctx, o, log)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // it waited until it was to end
+	case err != nil:
+		return err
+	}
+	defer unlock()
 	b, err := newBackend(ctx, o, issuers, log)
 	if err != nil {
 		return err
@@ -88,6 +97,17 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	group.Go(func() error { return b.git.run(ctx) })
 	group.Go(func() error { return b.cluster.run(ctx, log) })
 	return group.Wait()
+}
+
+// lock takes the folder of repositories. While another process has it, this one is alive, and not
+// ready.
+func lock(ctx context.Context, o options, log *slog.Logger) (unlock func(), err error) {
+	stop, err := o.ServeAlive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	return embedded.Lock(ctx, o.gitDir, log)
 }
 
 // newBackend makes all that works below the routes, and adds the controllers. Nothing runs

@@ -37,7 +37,7 @@ type Authenticator interface {
 
 // Config is what a Host is made of.
 type Config struct {
-	// Dir holds the repositories. One Host per directory.
+	// Dir holds the repositories. One process at a time may work on it: see Lock.
 	Dir string
 	// PublicURL is under which clients reach the backend, without a slash at
 	// its end.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,8 +16,8 @@ import (
 const probeTimeout = 2 * time.Second
 
 // check is one thing that health tells of. Readiness hangs on the critical ones
-// only: agents need the Git host even while nobody can sign in, and must not
-// lose it because a proxy takes the backend out of service.
+// only: agents need the Git host even while nobody can sign in, and all may go on
+// with what a proxy would take away with what fails.
 type check struct {
 	name     string
 	probe    func(context.Context) error
@@ -24,9 +25,14 @@ type check struct {
 }
 
 // health serves /healthz (the process runs, and which version), /readyz (it serves, with all
-// checks in words) and /readyz/<check> (one check).
+// checks in words) and /readyz/<check> (one check). Of /readyz it logs what changes.
 type health struct {
 	checks []check
+	log    *slog.Logger
+
+	mu sync.Mutex
+	// failing are the names of the checks that failed last.
+	failing map[string]bool
 }
 
 func (h *health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,6 +58,9 @@ func (h *health) ready(ctx context.Context, w http.ResponseWriter) {
 		running.Go(func() { errs[i] = c.run(ctx) })
 	}
 	running.Wait()
+	if ctx.Err() == nil { // otherwise the checks were not waited for
+		h.tell(errs)
+	}
 	for i, c := range h.checks {
 		err := errs[i]
 		switch {
@@ -66,6 +75,24 @@ func (h *health) ready(ctx context.Context, w http.ResponseWriter) {
 	}
 	w.WriteHeader(status)
 	fmt.Fprint(w, words.String())
+}
+
+// tell logs which checks fail now and did not before, and the other way round.
+func (h *health) tell(errs []error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failing == nil {
+		h.failing = map[string]bool{}
+	}
+	for i, c := range h.checks {
+		switch failed := h.failing[c.name]; {
+		case errs[i] != nil && !failed:
+			h.log.Warn("Health check fails", "check", c.name, "error", errs[i])
+		case errs[i] == nil && failed:
+			h.log.Info("Health check succeeds again", "check", c.name)
+		}
+		h.failing[c.name] = errs[i] != nil
+	}
 }
 
 func (h *health) one(ctx context.Context, w http.ResponseWriter, name string) {

@@ -3,19 +3,23 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"gitbind.dev/backend/internal/githost/embedded"
 	"gitbind.dev/gitbridge/version"
 )
 
 func TestReadinessHangsOnWhatIsCritical(t *testing.T) {
 	fine := func(context.Context) error { return nil }
 	broken := func(context.Context) error { return errors.New("away") }
-	h := &health{checks: []check{{name: "git-host", probe: fine, critical: true}, {name: "oidc", probe: broken}}}
+	h := &health{checks: []check{{name: "caches", probe: fine, critical: true}, {name: "oidc", probe: broken}}, log: slog.New(slog.DiscardHandler)}
 	for _, c := range []struct {
 		path   string
 		status int
@@ -23,8 +27,8 @@ func TestReadinessHangsOnWhatIsCritical(t *testing.T) {
 	}{
 		{"/healthz", 200, "ok " + version.String()},
 		{"/readyz", 200, "[-] oidc: away (the rest goes on)"},
-		{"/readyz/", 200, "[+] git-host: ok"},
-		{"/readyz/git-host", 200, "ok"},
+		{"/readyz/", 200, "[+] caches: ok"},
+		{"/readyz/caches", 200, "ok"},
 		{"/readyz/oidc", 503, "away"},
 		{"/readyz/x", 404, "no such check"},
 		{"/", 404, ""},
@@ -39,8 +43,51 @@ func TestReadinessHangsOnWhatIsCritical(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("without the Git host: %d", w.Code)
+		t.Errorf("without what is critical: %d", w.Code)
 	}
+}
+
+// Who cannot write still fetches, hears of what moves and signs in.
+func TestAFolderThatCannotBeWrittenTakesAwayPushesAlone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "git")
+	host, err := embedded.New(t.Context(), embedded.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &logBuffer{}
+	h := &health{checks: (&repositories{local: host}).health(), log: slog.New(slog.NewTextHandler(log, nil))}
+	is := func(ctx context.Context, words string, lines int) {
+		t.Helper()
+		for range 2 {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/readyz", nil))
+			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), words) {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+		}
+		if got := strings.Count(log.String(), "check=git-host"); got != lines {
+			t.Errorf("%d lines, want %d: %s", got, lines, log)
+		}
+	}
+	is(t.Context(), "[+] git-host: ok", 0)
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	is(t.Context(), "(the rest goes on)", 1)
+	if !strings.Contains(log.String(), "no such file") {
+		t.Errorf("it does not say why: %s", log)
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	is(t.Context(), "[+] git-host: ok", 2)
+
+	// Nobody waits for the answer any more, which says nothing of what was asked.
+	h.checks[0].probe = func(ctx context.Context) error { return ctx.Err() }
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	is(gone, "[-] git-host", 2)
 }
 
 func TestFlagsAreChecked(t *testing.T) {

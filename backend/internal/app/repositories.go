@@ -191,9 +191,9 @@ func (r *repositories) run(ctx context.Context) error {
 const remoteGood = time.Minute
 
 // health is whether the repositories are there. People and agents may go on with what else
-// there is while a host elsewhere does not answer.
+// there is while nothing can be pushed, or a host elsewhere does not answer.
 func (r *repositories) health() []check {
-	all := []check{{name: "git-host", probe: r.local.Ready, critical: true}}
+	all := []check{{name: "git-host", probe: r.local.Ready}}
 	if r.remote != nil {
 		all = append(all, check{name: r.kind.name, probe: r.ready})
 	}

@@ -180,7 +180,7 @@ func (b *backend) api() (http.Handler, error) {
 }
 
 func (b *backend) health() *health {
-	return &health{checks: append(b.git.health(), []check{
+	return &health{log: b.log, checks: append(b.git.health(), []check{
 		{name: "caches", probe: b.cluster.synced, critical: true},
 		{name: "api-server", probe: b.cluster.reachable},
 		{name: "oidc", probe: func(context.Context) error { return b.issuers.Ready() }},

@@ -102,3 +102,30 @@ func TestD15_ADiskThatIsFullRefusesAPushInWordsAndLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A disk with an error is read-only from then on.
+func TestADiskThatCannotBeWrittenIsReadFrom(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 16<<20)
+	s := serve(t, func(cfg *Config) { cfg.Dir = dir })
+	s.reserve = 1 << 20
+	person := s.clone(t, access.Owner)
+	person.commit("next", map[string]string{"x": "x\n"})
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(t.Context()); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("it is ready to be pushed to: %v", err)
+	}
+	person.refused("remote rejected", "HEAD:main")
+	s.clone(t, access.Owner) // by git
+	if _, err := s.agent(t, access.Bridge, "bridge-"+cluster).Branch("main").Fetch(t.Context()); err != nil {
+		t.Errorf("a fetch: %v", err)
+	}
+	if _, err := s.Heads(t.Context(), cluster); err != nil {
+		t.Errorf("what events begin with: %v", err)
+	}
+}

@@ -113,6 +113,12 @@ func (s *Session) IsReached() bool {
 // Works reports whether the repository can be followed, or need not be.
 func (s *Session) Works() bool { return s.Stops.isSuspended() || s.health.condition().Status == "True" }
 
+// IsFollowing reports whether main is followed and applied. Removals that wait for a person do
+// not change that.
+func (s *Session) IsFollowing() bool {
+	return s.health.condition().Status == "True" && s.Stops.Why() == nil
+}
+
 // Condition is how it goes, in words.
 func (s *Session) Condition() Condition {
 	c := s.health.condition()

@@ -157,6 +157,9 @@ func TestManyRemovalsAreHeldUntilAPersonApproves(t *testing.T) {
 			if c := r.Condition(); c.Reason != "RemovalsHeld" || c.Status != "False" || !strings.Contains(c.Message, "4 services") || !strings.Contains(c.Message, string(head)) {
 				t.Errorf("condition %+v", c)
 			}
+			if !r.IsFollowing() {
+				t.Error("what waits for a person is counted as a repository that is not followed")
+			}
 			// What was held does not count.
 			w.commit("Later", map[string]string{path("e"): ""})
 			r.follows()

@@ -626,7 +626,7 @@ func TestANewClusterBindingOnAnOldStatusWaits(t *testing.T) {
 	w.saved = session.Checkpoint{}
 	w.mu.Unlock()
 	r = w.startAndFollow()
-	if hold := r.Stops.Why(); hold == nil || hold.Reason != "Checking" || !r.Stops.IsUnchecked() || r.Condition().Status != "False" {
+	if hold := r.Stops.Why(); hold == nil || hold.Reason != "Checking" || !r.Stops.IsUnchecked() || r.Condition().Status != "False" || r.IsFollowing() {
 		t.Errorf("stalled %+v, condition %+v", hold, r.Condition())
 	}
 	w.queued()

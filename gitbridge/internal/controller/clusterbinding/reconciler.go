@@ -155,7 +155,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		err = errors.Join(err, keyErr)
 	}
 	condition := f.session.Condition()
-	r.count(&b, condition.Status == "True")
+	r.count(&b, f.session.IsFollowing())
 	foreign, known := f.session.Foreign.Paths()
 	r.tellForeign(f, &b, foreign)
 	if err := errors.Join(err, f.status.say(ctx, &b, condition, foreign, known)); err != nil {

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -226,7 +227,7 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 	}
 	code, words := metrics(t), literals(t)
 	_, alerts, _ := strings.Cut(string(text), "```yaml\ngroups:\n")
-	alerts, _, _ = strings.Cut(alerts, "```")
+	alerts, advice, _ := strings.Cut(alerts, "```")
 	var rules struct {
 		Groups []struct {
 			Rules []struct{ Alert, Expr string }
@@ -238,7 +239,16 @@ func TestAlertsAskForWhatThereIs(t *testing.T) {
 	if len(rules.Groups) != 1 || len(rules.Groups[0].Rules) < 9 {
 		t.Fatalf("the rules are %+v", rules)
 	}
+	for _, program := range []string{"gitbind-backend", "gitbridge"} {
+		// What a program says of itself goes with it, and nothing is 0 then.
+		if gone := fmt.Sprintf(`absent(gitbind_build_info{program=%q})`, program); !strings.Contains(alerts, gone) {
+			t.Errorf("no alert says that there is no %s: %s", program, gone)
+		}
+	}
 	for _, rule := range rules.Groups[0].Rules {
+		if !strings.Contains(advice, "`"+rule.Alert+"`") {
+			t.Errorf("%s: nothing says what to look at", rule.Alert)
+		}
 		labels := []string{"le"}
 		for _, name := range aMetric.FindAllString(rule.Expr, -1) {
 			of, ok := code[ofBuckets.ReplaceAllString(name, "")]

@@ -204,6 +204,18 @@ func TestNobodyListensWithoutACredential(t *testing.T) {
 	}
 }
 
+func TestTheLogSaysWhoseEventsWereRefused(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	h := &Handler{Authenticator: &door{}, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	r := httptest.NewRequest(http.MethodGet, "/v1/events?cluster=c", nil)
+	r.SetBasicAuth("konnector", "ended")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if got := log.String(); !strings.Contains(got, "status=401") || !strings.Contains(got, "cluster=c ") {
+		t.Errorf("the log has %q", got)
+	}
+}
+
 func TestTheEndOfTheProcessEndsTheStreams(t *testing.T) {
 	f := start(t, nil)
 	l := f.listen(t)

@@ -61,7 +61,8 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if refusal.Is(err, refusal.Unauthenticated) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gitbind", charset="UTF-8"`)
 	}
-	refusal.WriteJSON(h.Log, w, r, err)
+	// The path does not say whose events were asked for.
+	refusal.WriteJSON(h.Log.With("cluster", r.URL.Query().Get("cluster")), w, r, err)
 }
 
 // serve gives an error only as long as nothing is written.

@@ -36,6 +36,7 @@ type world struct {
 	answer  restapi.HeartbeatAnswer
 	heard   []restapi.Heartbeat
 	shown   []string
+	sent    []time.Time
 	changes int
 }
 
@@ -70,7 +71,7 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 		w.Errorf("asked %s %s", r.Method, r.URL.Path)
 	}
 	_, password, _ := r.BasicAuth()
-	w.heard, w.shown = append(w.heard, in), append(w.shown, password)
+	w.heard, w.shown, w.sent = append(w.heard, in), append(w.shown, password), append(w.sent, w.now)
 	if w.page != "" {
 		rw.Header().Set("Content-Type", "text/html")
 		rw.WriteHeader(w.status)
@@ -86,7 +87,7 @@ func (w *world) serve(rw http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(rw).Encode(w.answer)
 }
 
-// next goes on to when the next heartbeat is due, and sends it.
+// next goes on to when it is to be looked again, and sends a heartbeat if one is due.
 func (w *world) next() time.Duration {
 	w.Helper()
 	result, err := w.Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "c"}})
@@ -173,10 +174,39 @@ func TestL5_TheCopyThatDoesNotGoOnSaysSo(t *testing.T) {
 	}
 }
 
+func TestACredentialThatIsRefusedIsShownSeldom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.status = http.StatusUnauthorized
+	for len(w.sent) < 10 {
+		w.next()
+	}
+	if first, all := w.sent[1].Sub(w.sent[0]), w.sent[9].Sub(w.sent[0]); first != w.interval() || all < 5*time.Minute {
+		t.Errorf("again after %s, ten in %s", first, all)
+	}
+	// Another one is tried at once, and nothing tells that it is in use.
+	w.status, w.inUse = http.StatusOK, "second"
+	w.next()
+	if w.shown[len(w.shown)-1] != "second" || w.now.Sub(w.sent[9]) > 2*w.interval() {
+		t.Errorf("shown %q until %s after", w.shown, w.now.Sub(w.sent[9]))
+	}
+	// One that is refused later is shown again soon.
+	w.status = http.StatusUnauthorized
+	for len(w.sent) < 13 {
+		w.next()
+	}
+	if again := w.sent[12].Sub(w.sent[11]); again != w.interval() {
+		t.Errorf("refused once, shown again after %s", again)
+	}
+}
+
 func TestL5_WithoutABackendThatKnowsHeartbeatsAKonnectorIsAlone(t *testing.T) {
 	w := newWorld(t)
 	w.status = http.StatusNotFound
-	if wait := w.next(); wait != unsupportedWait {
+	for len(w.sent) < 2 {
+		w.next()
+	}
+	if wait := w.sent[1].Sub(w.sent[0]); wait != unsupportedWait {
 		t.Errorf("asked again after %s", wait)
 	}
 	w.stands("an older backend", repository.Standing{Alone: true})

@@ -41,6 +41,8 @@ const (
 	openingPoll = 50 * time.Millisecond
 	// unsupportedWait is how long until a backend is asked again that is too old.
 	unsupportedWait = time.Minute
+	// maxRefusedWait is the longest until a credential that is refused is shown again.
+	maxRefusedWait = time.Minute
 )
 
 // Reconciler sends the heartbeats of all Connections.
@@ -77,6 +79,8 @@ type memory struct {
 	spec  v1alpha1.ConnectionSpec
 	close func()
 	due   time.Time
+	// refusedWait is how long was waited after the last refusal; 0 after an answer.
+	refusedWait time.Duration
 }
 
 // recipient is a backend, and the credential for it.
@@ -127,14 +131,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		to.backend, m.spec, m.close = b, *conn.Spec.DeepCopy(), done
 	}
 	if left := m.due.Sub(r.Now()); left > 0 && m.to == to {
-		return ctrl.Result{RequeueAfter: left}, nil
+		return r.lookAgain(left), nil
 	}
 	r.mu.Lock()
 	m.to = to
 	r.mu.Unlock()
 	wait := r.beat(ctx, conn, m)
 	m.due = r.Now().Add(wait)
-	return ctrl.Result{RequeueAfter: wait}, nil
+	return r.lookAgain(wait), nil
+}
+
+// lookAgain is sooner than the next heartbeat where that is far: nothing tells that another
+// password is in use, which is shown at once.
+func (r *Reconciler) lookAgain(left time.Duration) ctrl.Result {
+	return ctrl.Result{RequeueAfter: min(left, r.interval())}
 }
 
 func (m *memory) end() {
@@ -150,7 +160,7 @@ func (r *Reconciler) beat(ctx context.Context, conn *v1alpha1.Connection, m *mem
 	answer, err := r.send(ctx, m.to, restapi.Heartbeat{Heard: m.heard}, r.interval())
 	switch {
 	case err == nil:
-		m.heard = answer.Heard
+		m.heard, m.refusedWait = answer.Heard, 0
 		// Who was confirmed stays so: the backend forgets when it is started again.
 		now := repository.Standing{Alone: before.Alone || answer.Alone}
 		if answer.Copied {
@@ -165,7 +175,8 @@ func (r *Reconciler) beat(ctx context.Context, conn *v1alpha1.Connection, m *mem
 		if before.Copied != "" {
 			r.set(conn.Name, m, repository.Standing{Copied: wordsOfLoss(conn)})
 		}
-		return r.interval()
+		m.refusedWait = max(min(2*m.refusedWait, maxRefusedWait), r.interval())
+		return m.refusedWait
 	default:
 		logr.FromContextOrDiscard(ctx).V(1).Info("heartbeat not answered", "connection", conn.Name, "error", err.Error())
 	}

@@ -16,11 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"gitbind.dev/gitbridge/admission"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -277,28 +278,15 @@ func watchPolicies(ctx context.Context, mgr ctrl.Manager, q queue) error {
 	if err != nil {
 		return err
 	}
-	informer, err := policies.GetInformer(ctx, &admissionv1.ValidatingAdmissionPolicy{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Policies are not watched")
-		return nil
-	}
-	changed := func(o any) {
-		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = gone.Obj
-		}
-		if p, ok := o.(*admissionv1.ValidatingAdmissionPolicy); ok {
-			for _, owner := range p.OwnerReferences {
-				q.Add(ctrl.Request{NamespacedName: client.ObjectKey{Name: owner.Name}})
-			}
-		}
-	}
-	if _, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
-	}); err != nil {
-		return err
-	}
 	go func() { _ = policies.Start(ctx) }() // Its only error is to be started twice.
-	return nil
+	owners := func(_ context.Context, p client.Object) (all []ctrl.Request) {
+		for _, owner := range p.GetOwnerReferences() {
+			all = append(all, ctrl.Request{NamespacedName: client.ObjectKey{Name: owner.Name}})
+		}
+		return all
+	}
+	// It tries again where the API server cannot say yet where policies are.
+	return source.Kind[client.Object](policies, &admissionv1.ValidatingAdmissionPolicy{}, handler.EnqueueRequestsFromMapFunc(owners)).Start(ctx, q)
 }
 
 // compiled are the policies of exports, which are looked at often and change rarely.

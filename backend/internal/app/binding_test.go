@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -217,12 +218,24 @@ func (f *fixture) testHeartbeat(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"lastSeen": long.UTC().Format(time.RFC3339)}}}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ClusterBinding"))
 	u.SetName(lost.ID)
-	if err := f.admin.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("gitbind-backend-heartbeat"), client.ForceOwnership); err != nil {
+	absent := func() error {
+		return f.admin.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u.DeepCopy()), client.FieldOwner("gitbind-backend-heartbeat"), client.ForceOwnership)
+	}
+	if err := absent(); err != nil {
 		t.Fatal(err)
 	}
 	cb = f.binding(t, lost.ID)
 	want := "not seen since " + long.UTC().Format(time.RFC3339)
-	if c := connected(metav1.ConditionFalse); !strings.HasPrefix(c.Message, want) {
+	if c := connected(metav1.ConditionFalse); !strings.HasPrefix(c.Message, want) || c.Reason != "NotSeen" {
 		t.Errorf("got %q, want %q", c.Message, want)
 	}
+	// One that left is told apart. The cache may not have its Secret at once.
+	f.call(t, f.tokens[env.Alice], "DELETE", "/v1/clusters/"+lost.ID+"/credential", nil, nil)
+	eventually(t, "it is disconnected", func() error {
+		c := connected(metav1.ConditionFalse)
+		if c.Reason == "Disconnected" {
+			return nil
+		}
+		return errors.Join(fmt.Errorf("its reason is %s", c.Reason), absent())
+	})
 }

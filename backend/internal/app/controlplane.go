@@ -161,7 +161,7 @@ func (c *controlPlane) secretCache(name string) (cache.Cache, error) {
 // addControllers adds what works on the control plane's objects. heard is when a
 // cluster's konnector was here last, and copied whether two copies of it are live.
 func (c *controlPlane) addControllers(git *repositories, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool) error {
-	heartbeats, err := heartbeat.New(c.GetClient(), heard, copied, ctrlmetrics.Registry)
+	heartbeats, err := heartbeat.New(c.GetClient(), c.konnectorSecrets, heard, copied, ctrlmetrics.Registry)
 	if err != nil {
 		return err
 	}

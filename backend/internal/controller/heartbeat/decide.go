@@ -16,6 +16,8 @@ const (
 	Patience = 5 * time.Minute
 	// rarely is how long a contact may be kept in mind only.
 	rarely = 30 * time.Minute
+	// disconnected is the reason of a cluster that left.
+	disconnected = "Disconnected"
 )
 
 // facts are what is known of one cluster's konnector.
@@ -25,6 +27,9 @@ type facts struct {
 	listening time.Time
 	// heard is the last contact in that time, zero for none.
 	heard time.Time
+	// ended says that its credential was ended, and no other one was given. It is looked up
+	// only of one that was not heard lately.
+	ended bool
 	// written and said are what the ClusterBinding has: the last contact, zero for
 	// none, and the condition, nil for none.
 	written time.Time
@@ -56,12 +61,15 @@ func decide(f facts) (w word, news bool) {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Seen", "the cluster's konnector keeps in touch"
 	case f.said != nil && f.now.Sub(f.listening) < Patience:
 		return word{}, false
+	case f.ended:
+		c.Status, c.Reason = metav1.ConditionFalse, disconnected
+		c.Message = fmt.Sprintf("not seen since %s, and its credential was ended, as kubectl gitbind disconnect and revoke do: kubectl gitbind connect gives another one", last.UTC().Format(time.RFC3339))
 	default:
 		c.Status, c.Reason = metav1.ConditionFalse, "NotSeen"
 		c.Message = fmt.Sprintf("not seen since %s: its claims wait in Git meanwhile. kubectl gitbind doctor, run against the cluster, says what is in the way", last.UTC().Format(time.RFC3339))
 	}
 	w = word{condition: c, lastSeen: last}
-	if f.said == nil || f.said.Status != c.Status {
+	if f.said == nil || f.said.Status != c.Status || f.said.Reason != c.Reason {
 		return w, true
 	}
 	return w, c.Status == metav1.ConditionTrue && last.Sub(f.written) >= rarely

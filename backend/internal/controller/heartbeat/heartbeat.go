@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/metrics"
 	"gitbind.dev/gitbridge/status"
@@ -32,6 +34,8 @@ var part = status.Part{Owner: "gitbind-backend-heartbeat", Fields: []string{"las
 type Heartbeat struct {
 	// Client reads from a cache and writes to the API server.
 	Client client.Client
+	// Secrets reads the konnectors' Secrets from a cache.
+	Secrets client.Reader
 	// Heard is when a cluster's konnector was here last, since this process
 	// began; zero when it was not.
 	Heard func(cluster string) time.Time
@@ -47,10 +51,10 @@ type Heartbeat struct {
 }
 
 // New registers a metric beside.
-func New(c client.Client, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool, to prometheus.Registerer) (*Heartbeat, error) {
+func New(c client.Client, secrets client.Reader, heard func(cluster string) time.Time, copied func(cluster string, said bool) bool, to prometheus.Registerer) (*Heartbeat, error) {
 	r := &metrics.Registry{Registerer: to}
 	h := &Heartbeat{
-		Client: c, Heard: heard, Copied: copied, Now: time.Now,
+		Client: c, Secrets: secrets, Heard: heard, Copied: copied, Now: time.Now,
 		connected: r.Gauge("gitbind_konnector_connected", "1 where the cluster's konnector keeps in touch, 0 where it was not seen for five minutes: the condition Connected.", "cluster"),
 	}
 	return h, r.Err
@@ -82,7 +86,9 @@ func (h *Heartbeat) look(ctx context.Context) {
 		if cb.DeletionTimestamp != nil {
 			continue
 		}
-		w, news := decide(of(cb, h.Heard(cb.Name), h.listening, h.Now()))
+		f := of(cb, h.Heard(cb.Name), h.listening, h.Now())
+		f.ended = f.now.Sub(f.heard) >= Patience && h.ended(ctx, cb.Name)
+		w, news := decide(f)
 		copied := h.Copied(cb.Name, cb.IsCopied())
 		if !news && copied == cb.IsCopied() {
 			continue
@@ -93,13 +99,22 @@ func (h *Heartbeat) look(ctx context.Context) {
 	}
 }
 
-// count brings the metric in step with the conditions. A cluster whose konnector was never seen is not counted.
+// ended reports whether a cluster's credential was ended. One that expired was not, and of a
+// Secret that is not there nothing is known.
+func (h *Heartbeat) ended(ctx context.Context, cluster string) bool {
+	var s corev1.Secret
+	err := h.Secrets.Get(ctx, client.ObjectKey{Namespace: v1alpha1.TenantNamespace(cluster), Name: v1alpha1.KonnectorSecret}, &s)
+	return err == nil && credential.ReadRecord(s.Data) == (credential.Record{})
+}
+
+// count brings the metric in step with the conditions. A cluster whose konnector was never seen is
+// not counted, nor one that left: nobody could end the alert.
 func (h *Heartbeat) count(all []v1alpha1.ClusterBinding) {
 	before := h.counted
 	h.counted = map[string]bool{}
 	for _, cb := range all {
 		c := meta.FindStatusCondition(cb.Status.Conditions, v1alpha1.ConditionConnected)
-		if cb.DeletionTimestamp != nil || c == nil || c.Status == metav1.ConditionUnknown {
+		if cb.DeletionTimestamp != nil || c == nil || c.Status == metav1.ConditionUnknown || c.Reason == disconnected {
 			continue
 		}
 		value := 0.0

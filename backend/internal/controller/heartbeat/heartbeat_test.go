@@ -7,10 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"gitbind.dev/backend/internal/credential"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/fakeapi"
 )
@@ -19,18 +23,25 @@ import (
 func TestTheMetricSaysWhichKonnectorsAreThere(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	heard := map[string]time.Time{"there": now, "away": now}
+	heard := map[string]time.Time{"there": now, "away": now, "expired": now, "left": now}
 	var all []client.Object
-	for _, name := range []string{"there", "away", "new"} {
+	for _, name := range []string{"there", "away", "new", "expired", "left"} {
 		all = append(all, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"}})
+	}
+	for name, record := range map[string]credential.Record{"expired": {Hash: "h", Expires: now}, "left": {}} {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(name), Name: v1alpha1.KonnectorSecret}, Data: map[string][]byte{}}
+		record.WriteTo(s.Data)
+		all = append(all, s)
 	}
 	numbers := prometheus.NewRegistry()
 	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(all...))
-	h, err := New(c, func(cluster string) time.Time { return heard[cluster] }, func(string, bool) bool { return false }, numbers)
+	h, err := New(c, c, func(cluster string) time.Time { return heard[cluster] }, func(string, bool) bool { return false }, numbers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,20 +64,31 @@ func TestTheMetricSaysWhichKonnectorsAreThere(t *testing.T) {
 			t.Errorf("(-want +got) %s", diff)
 		}
 	}
-	looks(map[string]float64{"there": 1, "away": 1})
+	looks(map[string]float64{"there": 1, "away": 1, "expired": 1, "left": 1})
 	now = now.Add(Patience)
 	heard["there"] = now
-	looks(map[string]float64{"there": 1, "away": 0})
+	looks(map[string]float64{"there": 1, "away": 0, "expired": 0})
+	var left v1alpha1.ClusterBinding
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "left"}, &left); err != nil {
+		t.Fatal(err)
+	}
+	if c := meta.FindStatusCondition(left.Status.Conditions, v1alpha1.ConditionConnected); c.Status != metav1.ConditionFalse || c.Reason != "Disconnected" || !strings.Contains(c.Message, "kubectl gitbind connect") {
+		t.Errorf("of one whose credential was ended it is said %+v", c)
+	}
 	if err := c.Delete(t.Context(), all[1]); err != nil {
 		t.Fatal(err)
 	}
-	looks(map[string]float64{"there": 1})
+	looks(map[string]float64{"there": 1, "expired": 0})
 }
 
 func TestAHeartbeatTellsWhatChangedAndNothingElse(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	said := func(s metav1.ConditionStatus) *metav1.Condition { return &metav1.Condition{Status: s} }
+	reasons := map[metav1.ConditionStatus]string{metav1.ConditionUnknown: "NeverSeen", metav1.ConditionTrue: "Seen", metav1.ConditionFalse: "NotSeen"}
+	said := func(s metav1.ConditionStatus) *metav1.Condition {
+		return &metav1.Condition{Status: s, Reason: reasons[s]}
+	}
+	left := &metav1.Condition{Status: metav1.ConditionFalse, Reason: disconnected}
 	const long = 24 * time.Hour
 	for _, c := range []struct {
 		name  string
@@ -89,6 +111,11 @@ func TestAHeartbeatTellsWhatChangedAndNothingElse(t *testing.T) {
 		{"the backend was away while it was said to be away", facts{listening: ago(time.Minute), written: ago(time.Hour), said: said(metav1.ConditionFalse)}, "", time.Time{}},
 		{"away, and seen tomorrow", facts{listening: ago(Patience), written: ago(-long), said: said(metav1.ConditionTrue)}, metav1.ConditionFalse, ago(Patience)},
 		{"there, and seen tomorrow", facts{listening: ago(rarely), heard: ago(0), written: ago(-long), said: said(metav1.ConditionTrue)}, metav1.ConditionTrue, ago(0)},
+		{"away, and disconnected then", facts{listening: ago(long), ended: true, written: ago(time.Hour), said: said(metav1.ConditionFalse)}, metav1.ConditionFalse, ago(time.Hour)},
+		{"still disconnected", facts{listening: ago(long), ended: true, written: ago(time.Hour), said: left}, "", time.Time{}},
+		{"connected again, and not there yet", facts{listening: ago(long), written: ago(time.Hour), said: left}, metav1.ConditionFalse, ago(time.Hour)},
+		{"connected again, and there", facts{listening: ago(long), heard: ago(0), written: ago(time.Hour), said: left}, metav1.ConditionTrue, ago(0)},
+		{"disconnected before it came", facts{listening: ago(long), ended: true, said: said(metav1.ConditionUnknown)}, "", time.Time{}},
 		{"a condition that somebody removed", facts{listening: ago(time.Minute), written: ago(time.Hour)}, metav1.ConditionFalse, ago(time.Hour)},
 	} {
 		c.facts.now = now

@@ -360,6 +360,7 @@ func (w *writes) takeAll() []string {
 // definition is the API's CRD, as the bridge publishes it.
 func (w *world) definition() *apiextensionsv1.CustomResourceDefinition {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	conditions := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}}}
 	var crd apiextensionsv1.CustomResourceDefinition
 	crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 	crd.Name = w.binding
@@ -382,7 +383,9 @@ func (w *world) definition() *apiextensionsv1.CustomResourceDefinition {
 					}},
 					"status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 						"managed":    {Type: "object", XPreserveUnknownFields: new(true)},
-						"conditions": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}}},
+						"conditions": conditions,
+						// Other fields of it have no place but what the konnector makes.
+						"gitbind": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"commit": text, "message": text, "conditions": conditions}},
 					}},
 				},
 			}},

@@ -178,6 +178,7 @@ func prepare(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 		ours = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	}
 	ours = withProperty(ours, "uid", text("The UID of this object: what is said here is about no other."))
+	ours = withProperty(ours, "taken", text("The state that admission made of the konnector's last write: it is no edit."))
 	ours = withProperty(ours, "hold", hold())
 	ours = withProperty(ours, "secrets", secrets())
 	ours = withProperty(ours, "secretsSequence", apiextensionsv1.JSONSchemaProps{

@@ -63,9 +63,7 @@ func definition(binding, connection string, export []byte) (*apiextensionsv1.Cus
 		},
 		Spec: crd.Spec,
 	}
-	for i := range out.Spec.Versions {
-		prepare(&out.Spec.Versions[i])
-	}
+	prepare(&out.Spec)
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(out)
 	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&out.Spec)
 	return out, nil
@@ -158,8 +156,16 @@ func checkDefinition(binding string, crd *apiextensionsv1.CustomResourceDefiniti
 	return nil
 }
 
-// prepare makes room in a version for what the konnector writes.
-func prepare(v *apiextensionsv1.CustomResourceDefinitionVersion) {
+// prepare makes room in all versions for what the konnector writes.
+func prepare(s *apiextensionsv1.CustomResourceDefinitionSpec) {
+	for i := range s.Versions {
+		if v := &s.Versions[i]; v.Schema != nil && v.Schema.OpenAPIV3Schema != nil {
+			prepareVersion(v)
+		}
+	}
+}
+
+func prepareVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 	if v.Subresources == nil {
 		v.Subresources = &apiextensionsv1.CustomResourceSubresources{}
 	}

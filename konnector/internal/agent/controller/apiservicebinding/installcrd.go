@@ -86,7 +86,7 @@ func (l *look) notGranted(path string) *notReady {
 	return &notReady{reason: "WaitingForExport", message: fmt.Sprintf("There is no %s on branch status: the control plane does not grant the API to this cluster%s, or is not running.", path, advice)}
 }
 
-// installed is the definition as it is, where Git cannot be asked.
+// installed is the definition as it is, with our status, where Git cannot be asked.
 func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBinding, why string) (*apiextensionsv1.CustomResourceDefinition, *notReady, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: b.Name}, crd)
@@ -96,6 +96,7 @@ func (r *Reconciler) installed(ctx context.Context, b *v1alpha1.APIServiceBindin
 	if err != nil || crd.Annotations[v1alpha1.ConnectionAnnotation] != b.Spec.Connection {
 		return nil, &notReady{reason: "StatusReplaced", message: why}, nil
 	}
+	prepare(&crd.Spec)
 	return crd, nil, nil
 }
 
@@ -206,17 +207,20 @@ func (r *Reconciler) rewrittenByOthers(l *look, key contract.Key) *notReady {
 // for none, and what the condition Schema says of it.
 func (r *Reconciler) next(ctx context.Context, l *look, live, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, *metav1.Condition, error) {
 	upToDate := schemaIs(metav1.ConditionTrue, "UpToDate", "The newest definition of the API is installed.")
-	next := live.DeepCopy()
-	metav1.SetMetaDataLabel(&next.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.ManagedByKonnector)
-	unmark(next)
-	// same is the definition as it is, marked as it should be; nil where it is.
-	var same *apiextensionsv1.CustomResourceDefinition
-	if !equality.Semantic.DeepEqual(next.ObjectMeta, live.ObjectMeta) {
-		same = next.DeepCopy()
-	}
+	held := live.DeepCopy()
+	metav1.SetMetaDataLabel(&held.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.ManagedByKonnector)
+	unmark(held)
+	prepare(&held.Spec)
+	next := held.DeepCopy()
 	next.Spec = want.Spec
-	next.Spec.Versions = append(next.Spec.Versions, stored(live, want)...)
-	if compatibility.Same(next.Spec, live.Spec) {
+	next.Spec.Versions = append(next.Spec.Versions, stored(held, want)...)
+	// same is the definition as it is, with our marks and our status as they should be; nil
+	// where it has them.
+	same := held
+	if equality.Semantic.DeepEqual(held.ObjectMeta, live.ObjectMeta) && compatibility.Same(held.Spec, live.Spec) {
+		same = nil
+	}
+	if compatibility.Same(next.Spec, held.Spec) {
 		return same, upToDate, nil
 	}
 	if l.binding.Spec.SchemaUpdates == v1alpha1.SchemaUpdatesNever {

@@ -188,3 +188,65 @@ func TestADefinitionThatCannotBecomeAnotherIsNotApproved(t *testing.T) {
 		}
 	}
 }
+
+// A definition that is held is the API's. The fields of our status come with the konnector, and
+// what they keep (the sequence of the Secrets' list) must not wait for it.
+func TestAHeldDefinitionHasTheFieldsOfOurStatus(t *testing.T) {
+	t.Parallel()
+	kept := func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		_, ok := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["gitbind"].Properties["secretsSequence"]
+		return ok
+	}
+	spec := func(crd *apiextensionsv1.CustomResourceDefinition) map[string]apiextensionsv1.JSONSchemaProps {
+		return crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	}
+	add := func(crd *apiextensionsv1.CustomResourceDefinition) {
+		spec(crd)["size"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+	}
+	remove := func(crd *apiextensionsv1.CustomResourceDefinition) { delete(spec(crd), "plan") }
+	for name, tc := range map[string]struct {
+		updates v1alpha1.SchemaUpdates
+		change  func(*apiextensionsv1.CustomResourceDefinition)
+		reason  string
+	}{
+		"the API is the same":    {v1alpha1.SchemaUpdatesNever, func(*apiextensionsv1.CustomResourceDefinition) {}, "UpToDate"},
+		"a newer one is held":    {v1alpha1.SchemaUpdatesNever, add, "UpdateAvailable"},
+		"one that breaks claims": {v1alpha1.SchemaUpdatesAlways, remove, "BreakingChange"},
+	} {
+		w := newWorld(t)
+		w.forbidden = true // There may be claims.
+		w.binding.Spec.SchemaUpdates = tc.updates
+		want := w.crd.DeepCopy()
+		tc.change(want)
+		delete(w.crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["gitbind"].Properties, "secretsSequence")
+		next, schema, err := w.next(t.Context(), w.look(), w.crd, want)
+		if err != nil || schema.Reason != tc.reason || next == nil || !kept(next) || len(spec(next)) != len(spec(w.crd)) {
+			t.Errorf("%s: %v, %+v, %v", name, next, schema, err)
+			continue
+		}
+		if again, schema, err := w.next(t.Context(), w.look(), next, want); again != nil || err != nil || schema.Reason != tc.reason {
+			t.Errorf("%s, once it is installed: %v, %+v, %v", name, again, schema, err)
+		}
+	}
+}
+
+// The definition that there is gets them, too, where the export cannot be read.
+func TestADefinitionWithoutItsExportHasTheFieldsOfOurStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	delete(w.crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties, "gitbind")
+	if err := w.Client.Update(t.Context(), w.crd); err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := w.installed(t.Context(), w.binding, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _, err := w.next(t.Context(), w.look(), w.crd, want)
+	if err != nil || next == nil {
+		t.Fatal(next, err)
+	}
+	if again, _, err := w.next(t.Context(), w.look(), next, want); again != nil || err != nil {
+		t.Errorf("once it is installed: %v, %v", again, err)
+	}
+}

@@ -59,6 +59,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, remote: remote, now: time.Now(), crd: postgresql(), binding: &v1alpha1.APIServiceBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: binding, UID: "b1"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "default"},
 	}}
+	prepare(&w.crd.Spec)
 	w.crd.Annotations = map[string]string{v1alpha1.ConnectionAnnotation: "default"}
 	w.crd.Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedByKonnector}
 	w.repo = pool.Open(t.Context(), repository.Options{

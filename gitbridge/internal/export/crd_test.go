@@ -74,6 +74,57 @@ func TestMachineryIsNotRequired(t *testing.T) {
 	}
 }
 
+// The konnector writes a status before the provider's is known, and that of a service that was
+// made again: what judges a status has judged it on the control plane.
+func TestNothingJudgesAStatusThatTravels(t *testing.T) {
+	live := load(t, "postgresqlinstances.live.yaml")
+	root := live.Spec.Versions[0].Schema.OpenAPIV3Schema
+	var status apiextensionsv1.JSONSchemaProps
+	if err := yaml.UnmarshalStrict([]byte(`
+type: object
+required: [id]
+minProperties: 2
+maxProperties: 3
+allOf: [{required: [id]}]
+anyOf: [{required: [id]}]
+oneOf: [{required: [id]}]
+not: {required: [error]}
+x-kubernetes-validations: [{rule: has(self.id)}]
+properties:
+  id: {type: string, maxLength: 9, x-kubernetes-validations: [{rule: self == oldSelf}]}
+  nodes:
+    type: array
+    items: {type: object, properties: {name: {type: string, x-kubernetes-validations: [{rule: self == oldSelf}]}}}
+  zones: {type: object, additionalProperties: {type: string, x-kubernetes-validations: [{rule: self == oldSelf}]}}
+`), &status); err != nil {
+		t.Fatal(err)
+	}
+	root.Properties["status"] = status
+	want, err := yaml.YAMLToJSON([]byte(`
+type: object
+properties:
+  id: {type: string, maxLength: 9}
+  nodes: {type: array, items: {type: object, properties: {name: {type: string}}}}
+  zones: {type: object, additionalProperties: {type: string}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd, err := export.CRD(live, v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	travels := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	delete(travels.Properties, "gitbind")
+	got, err := yaml.Marshal(travels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err = yaml.YAMLToJSON(got); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
 func TestCRDRefuses(t *testing.T) {
 	postgresql := v1alpha1.ExportedAPI{Group: "anynines.com", Version: "v1", Resource: "postgresqlinstances"}
 	tests := []struct {

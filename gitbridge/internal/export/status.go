@@ -24,14 +24,32 @@ func withGitbindStatus(schema *apiextensionsv1.JSONSchemaProps) error {
 	if status.Properties == nil {
 		status.Properties = map[string]apiextensionsv1.JSONSchemaProps{}
 	}
-	// An app cluster's status is written before the provider's is known.
-	status.Required = nil
+	// An app cluster's status is written before the provider's is known, and that of a service
+	// that was made again. What judges a provider's status has done so on the control plane.
+	withoutRules(&status)
+	status.Required, status.MinProperties, status.MaxProperties = nil, nil, nil
+	status.AllOf, status.AnyOf, status.OneOf, status.Not = nil, nil, nil, nil
 	status.Properties["gitbind"] = gitbindStatus()
 	if schema.Properties == nil {
 		schema.Properties = map[string]apiextensionsv1.JSONSchemaProps{}
 	}
 	schema.Properties["status"] = status
 	return nil
+}
+
+// withoutRules takes the rules out of a schema and out of all below it.
+func withoutRules(s *apiextensionsv1.JSONSchemaProps) {
+	s.XValidations = nil
+	for name, field := range s.Properties {
+		withoutRules(&field)
+		s.Properties[name] = field
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		withoutRules(s.Items.Schema)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		withoutRules(s.AdditionalProperties.Schema)
+	}
 }
 
 func gitbindStatus() apiextensionsv1.JSONSchemaProps {

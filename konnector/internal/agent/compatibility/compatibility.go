@@ -1,6 +1,6 @@
 // Package compatibility tells what a newer definition of an API breaks for
-// objects that there are. It is about what people write, which is spec: status is
-// for the control plane to say. What it cannot compare it takes for a break.
+// objects that there are. It is about what people write, which is spec and the name:
+// status is for the control plane to say. What it cannot compare it takes for a break.
 package compatibility
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
@@ -57,6 +58,12 @@ func version(from, to apiextensionsv1.CustomResourceDefinitionVersion) []string 
 	a, b := root(from), root(to)
 	var c comparison
 	c.rules("the whole object", a, b)
+	c.conditions("the whole object", a, b)
+	for _, name := range []string{"name", "generateName"} { // Other metadata has no schema.
+		was, is := a.Properties["metadata"].Properties[name], b.Properties["metadata"].Properties[name]
+		was.Type, is.Type = "string", "string"
+		c.compare("metadata."+name, was, is)
+	}
 	if slices.Contains(b.Required, "spec") && !slices.Contains(a.Required, "spec") {
 		c.add("spec is required")
 	}
@@ -81,7 +88,7 @@ func (c *comparison) add(format string, args ...any) {
 // compare goes through one field and all below it.
 func (c *comparison) compare(path string, a, b schema) {
 	widened := a.Type == "integer" && b.Type == "number"
-	if a.Type != b.Type && !widened || a.XIntOrString && !b.XIntOrString {
+	if kind(a) != kind(b) && !widened {
 		c.add("%s is %s, and was %s", path, kind(b), kind(a))
 		return
 	}
@@ -93,6 +100,10 @@ func (c *comparison) compare(path string, a, b schema) {
 	c.rules(path, a, b)
 	c.fields(path, a, b)
 	c.items(path, a, b)
+	c.conditions(path, a, b)
+}
+
+func (c *comparison) conditions(path string, a, b schema) {
 	for name, changed := range map[string]bool{
 		"allOf": len(b.AllOf) > 0 && !Same(a.AllOf, b.AllOf), "anyOf": len(b.AnyOf) > 0 && !Same(a.AnyOf, b.AnyOf),
 		"oneOf": len(b.OneOf) > 0 && !Same(a.OneOf, b.OneOf), "not": b.Not != nil && !Same(a.Not, b.Not),
@@ -167,8 +178,20 @@ func (c *comparison) rules(path string, a, b schema) {
 	}
 }
 
+func open(s schema) bool { return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields }
+
+// others is the schema of the fields that a schema does not name, nil where there are none.
+func others(s schema) *schema {
+	switch more := s.AdditionalProperties; {
+	case more != nil && more.Schema != nil:
+		return more.Schema
+	case open(s), more != nil && more.Allows:
+		return &schema{XPreserveUnknownFields: new(true)}
+	}
+	return nil
+}
+
 func (c *comparison) fields(path string, a, b schema) {
-	open := func(s schema) bool { return s.XPreserveUnknownFields != nil && *s.XPreserveUnknownFields }
 	for _, name := range slices.Sorted(maps.Keys(a.Properties)) {
 		is, there := b.Properties[name]
 		field := path + "." + name
@@ -182,6 +205,12 @@ func (c *comparison) fields(path string, a, b schema) {
 		case b.AdditionalProperties != nil && b.AdditionalProperties.Allows:
 		default:
 			c.add("%s is removed", field)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Properties)) {
+		if _, named := a.Properties[name]; !named && others(a) != nil {
+			c.defaults(path+"."+name, schema{}, b.Properties[name], false)
+			c.compare(path+"."+name, *others(a), b.Properties[name])
 		}
 	}
 	for _, name := range b.Required {
@@ -223,8 +252,12 @@ func (c *comparison) items(path string, a, b schema) {
 		return
 	}
 	c.compare(path+"[]", *a.Items.Schema, *b.Items.Schema)
-	if b.XListType != nil && *b.XListType != "atomic" && !Same(a.XListType, b.XListType) {
+	switch {
+	case b.XListType == nil || *b.XListType == "atomic":
+	case !Same(a.XListType, b.XListType):
 		c.add("%s is a list of type %s", path, *b.XListType)
+	case slices.ContainsFunc(a.XListMapKeys, func(key string) bool { return !slices.Contains(b.XListMapKeys, key) }):
+		c.add("%s has at most one item for each %s", path, strings.Join(b.XListMapKeys, " and "))
 	}
 }
 

@@ -31,6 +31,7 @@ versions:
             count: {type: integer, minimum: 1, maximum: 9}
             labels: {type: object, additionalProperties: {type: string}}
             list: {type: array, items: {type: object, properties: {name: {type: string, maxLength: 9}}}}
+            ports: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name, port], items: {type: object}}
             free: {type: object, x-kubernetes-preserve-unknown-fields: true}
             port: {x-kubernetes-int-or-string: true}
             maybe: {type: string, nullable: true}
@@ -60,6 +61,18 @@ func TestBreaks(t *testing.T) {
 		{"required: [service]", "required: [service]\n          x-kubernetes-preserve-unknown-fields: true", nil},
 		{"status: {type: object, properties: {phase: {type: string}}}", "status: {type: object, x-kubernetes-preserve-unknown-fields: true}", nil},
 
+		{"preserve-unknown-fields: true", "preserve-unknown-fields: true, properties: {size: {x-kubernetes-preserve-unknown-fields: true}}", nil},
+		{"additionalProperties: {type: string}", "x-kubernetes-preserve-unknown-fields: true, properties: {team: {type: string}}", nil},
+		{"keys: [name, port]", "keys: [protocol, port, name]", nil},
+		{"        status:", "        metadata: {type: object, properties: {name: {type: string}}}\n        status:", nil},
+
+		{"preserve-unknown-fields: true", "preserve-unknown-fields: true, properties: {size: {type: integer, default: 1}}", []string{"spec.free.size has the default 1, and had none", "spec.free.size is integer, and was anything"}},
+		{"preserve-unknown-fields: true", "preserve-unknown-fields: true, properties: {size: {x-kubernetes-int-or-string: true}}", []string{"spec.free.size is integer or string, and was anything"}},
+		{"preserve-unknown-fields: true", "preserve-unknown-fields: true, properties: {a: {x-kubernetes-preserve-unknown-fields: true, properties: {b: {type: string}}}}", []string{"spec.free.a.b is string, and was anything"}},
+		{"additionalProperties: {type: string}", "x-kubernetes-preserve-unknown-fields: true, properties: {team: {type: string, maxLength: 3}}", []string{"spec.labels.team has at most 3 characters"}},
+		{"keys: [name, port]", "keys: [name]", []string{"spec.ports has at most one item for each name"}},
+		{"        status:", "        metadata: {type: object, properties: {name: {type: string, maxLength: 20}}}\n        status:", []string{"metadata.name has at most 20 characters"}},
+		{"required: [spec]", "required: [spec]\n      not: {required: [status]}", []string{"the whole object has other conditions (not)"}},
 		{"free: {type: object,", "free: {type: object, default: {}, ", []string{"spec.free has the default {}, and had none"}},
 		{"size: {type: string, default: s}", "size: {type: string, default: l}", []string{`spec.size has the default "l", and had "s"`}},
 		{"size: {type: string, default: s}", "size: {type: string}", nil},

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -136,7 +137,8 @@ func (f Facts) isHeldForeign() bool {
 
 // unseen says that the kind cannot be looked at.
 func (f Facts) unseen() *contract.Status {
-	return f.Refused(contract.Failed, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it: its operator must look at it", f.Key.Binding), nil)
+	why := cmp.Or(f.Why, fmt.Sprintf("the control plane does not serve %s, or its bridge may not watch it", f.Key.Binding))
+	return f.Refused(contract.Failed, why+"; the control plane's operator must look at it", nil)
 }
 
 func (f Facts) unpermitted() *contract.Status {

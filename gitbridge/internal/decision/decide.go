@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 
 	"gitbind.dev/gitbridge/contract"
@@ -116,7 +117,8 @@ func (f Facts) absent() Decision {
 	case f.isLeft():
 		return Decision{Effect: Hold}
 	case f.Access == NotServed:
-		s := f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but the control plane does not serve %s: nothing was deleted so far, and its operator must look at it", f.Key.Binding)})
+		why := cmp.Or(f.Why, "the control plane does not serve "+f.Key.Binding)
+		s := f.heldRemoval(guard.Verdict{Message: fmt.Sprintf("its file is gone, but %s: nothing was deleted so far, and the control plane's operator must look at it", why)})
 		// The removal is not answered yet: the next process judges it, too.
 		s.Answers = f.Present.Answers
 		return answer(s)

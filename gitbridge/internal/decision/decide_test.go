@@ -66,6 +66,7 @@ func uid(f *Facts)        { f.UID = "u2" }
 func notBound(f *Facts)   { f.Access = NotBound }
 func notGranted(f *Facts) { f.Access = NotGranted }
 func notServed(f *Facts)  { f.Access = NotServed }
+func unusable(f *Facts)   { f.Access, f.Why = NotServed, key.Binding+" is not namespaced" }
 func notWatched(f *Facts) { f.Access = NotWatched }
 func noClaim(f *Facts)    { f.IsClaim, f.Path, f.Key = false, "bindings/x", contract.Key{} }
 
@@ -131,6 +132,7 @@ func TestDecide(t *testing.T) {
 		{"an API that is not granted yet", list(file, notGranted), want{result: contract.Held, blob: "b1", commit: head, message: "not granted"}},
 		{"an API that is unbound keeps what it knows", list(file, notBound, applied("b1")), want{result: contract.Invalid, blob: "b1", commit: seen, uid: "u1", object: object, message: "is not bound"}},
 		{"an API that is not served", list(file, notServed), want{result: contract.Failed, blob: "b1", commit: head, message: "does not serve"}},
+		{"an API that cannot be used", list(file, unusable), want{result: contract.Failed, blob: "b1", commit: head, message: "postgresqlinstances.anynines.com is not namespaced; the control plane's operator"}},
 		{"a missing object is asked for", list(file, applied("b1")), want{effect: Ask}},
 		{"an object that was applied and is missing is lost", list(file, applied("b1"), certain), want{result: contract.Lost, blob: "b1", commit: seen, uid: "u1", object: object, message: "missing on the control plane"}},
 		{"a lost one stays lost when its file changes", list(file, present(contract.Lost, "b0", withObject), certain), want{result: contract.Lost, blob: "b1", commit: head, uid: "u1", object: object, message: "missing"}},
@@ -225,6 +227,7 @@ func TestDecide(t *testing.T) {
 		{"a claim that was deleted in the app cluster waits for its API", list(applied("b1"), deleted, notBound), want{result: contract.Held, commit: head, uid: "u1", object: object, message: "no right"}},
 		{"a removal while the API is not served is for the control plane's operator", list(applied("b1"), removed, notServed), want{result: contract.Held, blob: "b1", commit: seen, uid: "u1", object: object, message: "does not serve postgresqlinstances.anynines.com: nothing was deleted"}},
 		{"what was never applied is not held", list(present(contract.Invalid, "b0"), removed, notGranted), want{result: contract.Gone, since: now, commit: head, uid: "u1"}},
+		{"a removal while the API cannot be used says why", list(applied("b1"), removed, unusable), want{result: contract.Held, blob: "b1", commit: seen, uid: "u1", object: object, message: "but postgresqlinstances.anynines.com is not namespaced: nothing was deleted"}},
 		{"what waits for a person does so where the API is not served for a while", list(applied("b1"), moved, notServed), want{result: contract.Held, reason: contract.Moved, commit: head, uid: "u1", object: object, message: "another.yaml may be the same claim"}},
 		{"a delete under way goes on where the API is not served for a while", list(deleting, notServed), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},
 		{"or the rights on it are not granted", list(deleting, notGranted), want{result: contract.Deleting, commit: seen, uid: "u1", object: object}},

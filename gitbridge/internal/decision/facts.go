@@ -25,6 +25,8 @@ type Facts struct {
 	File *File
 	// Access says whether the cluster may use the API.
 	Access Access
+	// Why says what is in the way of an API that is NotServed, "" where that is not known.
+	Why string
 	// Unpermitted says that the cluster may not bind the API any more: nothing new
 	// is ordered.
 	Unpermitted bool

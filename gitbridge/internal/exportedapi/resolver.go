@@ -75,7 +75,7 @@ func (a API) Revision() string {
 	}
 	switch {
 	case a.Definition == nil:
-		return string(a.Access)
+		return string(a.Access) + " " + a.Why
 	case a.Unusable != nil:
 		return a.Version + " " + a.Unusable.Error()
 	default:

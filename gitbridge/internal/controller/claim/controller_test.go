@@ -271,7 +271,7 @@ func (f *fixture) stepAt(path string) (*contract.Status, []string, time.Duration
 
 func (f *fixture) Resolve(context.Context, string, string) (exportedapi.API, error) {
 	if f.access != "" {
-		return exportedapi.API{Access: f.access}, nil
+		return exportedapi.API{Access: f.access, Why: "it is away"}, nil
 	}
 	data, err := os.ReadFile("../../export/testdata/postgresqlinstances.live.yaml")
 	if err != nil {
@@ -711,6 +711,15 @@ func TestADeleteUnderWayGoesOnWhileNobodyCanLook(t *testing.T) {
 	}
 	f.watchErr, f.live = nil, nil
 	if answer, _, _ := f.step(); answer.Result != contract.Gone {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+func TestWhyAnAPICannotBeUsedIsSaid(t *testing.T) {
+	t.Parallel()
+	f := start(t)
+	f.access = decision.NotServed
+	if answer, _, _ := f.step(); answer == nil || answer.Result != contract.Failed || !strings.Contains(answer.Message, "it is away") {
 		t.Errorf("answer %+v", answer)
 	}
 }

@@ -68,7 +68,7 @@ func (c *Controller) look(ctx context.Context, view session.View, path string, r
 	if s.api, err = c.watched(ctx, s.Key.Binding, release); err != nil {
 		return nil, err
 	}
-	s.Access, s.Unpermitted = s.api.Access, s.api.Unpermitted
+	s.Access, s.Why, s.Unpermitted = s.api.Access, s.api.Why, s.api.Unpermitted
 	if _, requested := view.Main.Entry(contract.RequestPath(s.Key.Binding)); requested && exists && s.Access == decision.NotBound {
 		// The request has its own answer, which says what is in the way.
 		s.Access = decision.NotGranted

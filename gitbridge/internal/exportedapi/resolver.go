@@ -109,8 +109,15 @@ type Resolver struct {
 	Server client.Reader
 
 	mu          sync.Mutex
-	definitions map[v1alpha1.ExportedAPI]*Definition
+	definitions map[v1alpha1.ExportedAPI]taken
 	templates   map[string]compiled
+}
+
+// taken is what a version of a definition came to: without a Definition, why says so.
+type taken struct {
+	version string
+	*Definition
+	why string
 }
 
 // compiled is what a template came to.
@@ -252,10 +259,10 @@ func (r *Resolver) definition(ctx context.Context, api v1alpha1.ExportedAPI) (d 
 		return nil, "", fmt.Errorf("get definition %s: %w", name, err)
 	}
 	r.mu.Lock()
-	d = r.definitions[api]
+	t := r.definitions[api]
 	r.mu.Unlock()
-	if d != nil && d.Version == string(known.UID)+"/"+known.ResourceVersion {
-		return d, "", nil
+	if t.version == string(known.UID)+"/"+known.ResourceVersion {
+		return t.Definition, t.why, nil
 	}
 
 	var live apiextensionsv1.CustomResourceDefinition
@@ -268,32 +275,39 @@ func (r *Resolver) definition(ctx context.Context, api v1alpha1.ExportedAPI) (d 
 	if !apihelpers.IsCRDConditionTrue(&live, apiextensionsv1.Established) {
 		return nil, "the control plane does not serve " + name + " yet", nil
 	}
-	crd, err := export.CRD(&live, api)
-	if err != nil {
-		return nil, err.Error(), nil
-	}
-	d = &Definition{
-		Binding:  name,
-		Kind:     schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: live.Spec.Names.Kind},
-		Resource: schema.GroupVersionResource{Group: api.Group, Version: api.Version, Resource: api.Resource},
-		Versions: export.Versions(&live, api),
-		Shape:    crossplane.ShapeOf(&live),
-		Version:  string(live.UID) + "/" + live.ResourceVersion,
-	}
-	if d.Schema, err = claimschema.New(crd); err != nil {
-		return nil, err.Error(), nil
-	}
-	if d.Fields, err = drift.NewFields(&live, api.Version); err != nil {
-		return nil, err.Error(), nil
-	}
-	if d.Snapshot, err = export.Snapshot(crd); err != nil {
-		return nil, err.Error(), nil
+	t = taken{version: string(live.UID) + "/" + live.ResourceVersion}
+	if t.Definition, err = define(&live, api, t.version); err != nil {
+		t.Definition, t.why = nil, err.Error()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.definitions == nil {
-		r.definitions = map[v1alpha1.ExportedAPI]*Definition{}
+		r.definitions = map[v1alpha1.ExportedAPI]taken{}
 	}
-	r.definitions[api] = d
-	return d, "", nil
+	r.definitions[api] = t
+	return t.Definition, t.why, nil
+}
+
+// define is what a definition says of an API. The error says why it cannot be had.
+func define(live *apiextensionsv1.CustomResourceDefinition, api v1alpha1.ExportedAPI, version string) (*Definition, error) {
+	crd, err := export.CRD(live, api)
+	if err != nil {
+		return nil, err
+	}
+	d := &Definition{
+		Binding:  live.Name,
+		Kind:     schema.GroupVersionKind{Group: api.Group, Version: api.Version, Kind: live.Spec.Names.Kind},
+		Resource: schema.GroupVersionResource{Group: api.Group, Version: api.Version, Resource: api.Resource},
+		Versions: export.Versions(live, api),
+		Shape:    crossplane.ShapeOf(live),
+		Version:  version,
+	}
+	if d.Schema, err = claimschema.New(crd); err != nil {
+		return nil, err
+	}
+	if d.Fields, err = drift.NewFields(live, api.Version); err != nil {
+		return nil, err
+	}
+	d.Snapshot, err = export.Snapshot(crd)
+	return d, err
 }

@@ -120,6 +120,14 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 	change := v1alpha1.ProposedChange{Head: c.Head, Effect: c.Effect}
 	d, isNew := dryRunOf(all.Items, c.Branch, change)
 	d.Namespace = v1alpha1.TenantNamespace(cluster)
+	own := dryRunName(c.Branch)
+	i := slices.IndexFunc(all.Items, func(other v1alpha1.DryRun) bool { return other.Name == own })
+	if i >= 0 && d.Name != own {
+		// It was about a version that the other one did not have, and takes a place.
+		if err := s.DryRuns.Delete(ctx, &all.Items[i]); client.IgnoreNotFound(err) != nil {
+			return nil, false, err
+		}
+	}
 	if d.Status.Change == change {
 		answer = d.Status.Claims
 	}

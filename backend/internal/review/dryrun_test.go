@@ -362,6 +362,33 @@ func TestABranchAndItsPullRequestAreTriedOnce(t *testing.T) {
 	}
 }
 
+// A branch goes on before its pull request does, which takes a place of its own only meanwhile.
+func TestAPullRequestBehindItsBranchGivesItsPlaceBack(t *testing.T) {
+	t.Parallel()
+	y := newTrying(t)
+	y.becomes("orders", "", "nano")
+	look := func(branch, head string) int {
+		t.Helper()
+		y.change.Branch, y.change.Head = branch, head
+		y.at = y.at.Add(time.Hour) // What waits for its answer is replaced then.
+		y.look()
+		var all v1alpha1.DryRunList
+		if err := y.Control.List(t.Context(), &all, client.InNamespace(v1alpha1.TenantNamespace(cluster))); err != nil {
+			t.Fatal(err)
+		}
+		return len(all.Items)
+	}
+	branch, pull := "changes/orders", githost.PullPrefix+"7"
+	for _, step := range []struct {
+		branch, head string
+		want         int
+	}{{branch, "a", 1}, {pull, "a", 1}, {branch, "b", 1}, {pull, "a", 2}, {pull, "b", 1}, {branch, "b", 1}} {
+		if got := look(step.branch, step.head); got != step.want {
+			t.Errorf("%s at %s: %d are asked about", step.branch, step.head, got)
+		}
+	}
+}
+
 // flaky fails to write once.
 type flaky struct {
 	client.Writer

@@ -44,6 +44,7 @@ func CRD(live *apiextensionsv1.CustomResourceDefinition, api v1alpha1.ExportedAP
 	if err := withGitbindStatus(schema); err != nil {
 		return nil, fmt.Errorf("%s: %w", live.Name, err)
 	}
+	schema.XValidations = rulesWithout(schema.XValidations, `(self|oldSelf)`, []string{"status"})
 	names := live.Spec.Names.DeepCopy()
 	names.Categories = []string{Category}
 	return &apiextensionsv1.CustomResourceDefinition{

@@ -100,6 +100,7 @@ properties:
 		t.Fatal(err)
 	}
 	root.Properties["status"] = status
+	root.XValidations = apiextensionsv1.ValidationRules{{Rule: "!has(self.status) || has(self.status.id)"}, {Rule: "has(self.spec)"}}
 	want, err := yaml.YAMLToJSON([]byte(`
 type: object
 properties:
@@ -114,7 +115,11 @@ properties:
 	if err != nil {
 		t.Fatal(err)
 	}
-	travels := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"]
+	schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	if rules := schema.XValidations; len(rules) != 1 || rules[0].Rule != "has(self.spec)" {
+		t.Errorf("rules on the whole object: %v", rules)
+	}
+	travels := schema.Properties["status"]
 	delete(travels.Properties, "gitbind")
 	got, err := yaml.Marshal(travels)
 	if err != nil {

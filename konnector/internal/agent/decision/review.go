@@ -66,7 +66,8 @@ func (f Facts) needsVerdict(d Decision) bool {
 		// A person may have decided on it, or it was about to be pushed.
 		return p.Blob == "" || p.Begun
 	}
-	return f.isProposed(d)
+	// An edit is pushed once more where that may have failed.
+	return f.Review && p.Begun && p.Live && d.Chosen == "" || f.isProposed(d)
 }
 
 // isProposed reports whether a change of main is the one that was proposed. It is that also where
@@ -106,13 +107,8 @@ func (f Facts) review(d Decision) Decision {
 
 // propose is for a change of main that somebody must approve.
 func (f Facts) propose(d Decision) Decision {
-	again := do(Propose)
-	if d.Action == Merge {
-		// What comes of it is proposed next.
-		again = do(WriteMerged)
-	}
 	if !f.isProposed(d) {
-		return again
+		return f.again(d)
 	}
 	if f.Verdict == nil {
 		return ask(AskVerdict)
@@ -123,14 +119,29 @@ func (f Facts) propose(d Decision) Decision {
 	case VerdictRejected, VerdictClosed:
 		return f.rejected(d)
 	}
-	switch outdated := d.Action == Merge || f.Proposed.Main != f.FileBlob || f.Verdict.State == VerdictLost; {
+	switch {
 	case d.Action != RemoveFile && !f.Review:
 		return d
-	case outdated && (f.reviewed() || d.Action != Merge):
-		// In an emergency, what is merged would pass as a change that was made after it was declared.
-		return again
+	case d.Action == Merge, f.Proposed.Main != f.FileBlob, f.Verdict.State == VerdictLost:
+		return f.again(d)
 	default:
-		return Decision{Action: AwaitReview, Message: f.awaitMessage()}
+		return f.await()
+	}
+}
+
+// again proposes a change on top of main as it is now.
+func (f Facts) again(d Decision) Decision {
+	switch {
+	case d.Action != Merge:
+		return do(Propose)
+	case f.reviewed():
+		// What comes of it is proposed next.
+		return do(WriteMerged)
+	case f.Verdict == nil:
+		return ask(AskVerdict)
+	default:
+		// In an emergency, what is merged would pass as a change that was made after it was declared.
+		return f.await()
 	}
 }
 
@@ -165,21 +176,22 @@ func (f Facts) reverts() bool {
 	return f.OnRejection == v1alpha1.OnRejectionRevert && f.Refusal == "" && f.Writer != v1alpha1.WriterCluster
 }
 
-// awaitMessage says where the change is, and how it goes on.
-func (f Facts) awaitMessage() string {
+// await says where the change is, and how it goes on.
+func (f Facts) await() Decision {
 	what, who := "This change", "somebody else approves it"
 	if f.Terminating {
 		// Who deleted it, the API server does not say.
 		what, who = "The removal of this claim, and of its service,", "somebody approves it"
 	}
 	if f.Verdict.State == VerdictMerged {
-		return what + " is approved, and main has it in a moment."
+		return Decision{Action: AwaitReview, Message: what + " is approved, and main has it in a moment."}
 	}
 	where := "kubectl gitbind review " + f.Proposed.Branch
 	if f.Verdict.Page != "" {
 		where = f.Verdict.Page + ", or " + where
 	}
-	return fmt.Sprintf("%s is proposed, and nothing is done until %s: %s", what, who, where) + f.emergencyMessage()
+	message := fmt.Sprintf("%s is proposed, and nothing is done until %s: %s", what, who, where)
+	return Decision{Action: AwaitReview, Message: message + f.emergencyMessage()}
 }
 
 // emergencyWords are for who declares an emergency and changes nothing then.

@@ -212,6 +212,17 @@ func TestForWhereChangesAreReviewed(t *testing.T) {
 			comment(f)
 			f.Emergency = "disk full"
 		}), want: Propose},
+		{row: "pushed once more perhaps, a comment written on main, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, nil)
+			comment(f)
+			f.Proposed.Begun, f.Emergency = true, "disk full"
+		}), want: Propose},
+		{row: "pushed once more perhaps, another field changed on main, and an emergency", f: changed(func(f *Facts) {
+			proposed(f, verdict(VerdictOpen))
+			otherField(f)
+			f.Proposed.Begun, f.Emergency = true, "disk full"
+		}), want: AwaitReview, words: emergencyWords},
+		{row: "pushed once more perhaps, and not reviewed any more", f: changed(func(f *Facts) { proposed(f, nil); f.Proposed.Begun, f.Review = true, false }), want: Commit},
 		{row: "edited while in review, another field changed on main, and an emergency", f: changed(func(f *Facts) {
 			proposed(f, verdict(VerdictOpen))
 			otherField(f)

@@ -50,7 +50,7 @@ type proposal struct {
 	Blob string `json:"blob,omitempty"`
 	Main string `json:"main,omitempty"`
 	// Says is Git's name of what the object said, without what main's file had beside that and
-	// others may change. "" in what an older konnector proposed: it is Blob, mostly.
+	// others may change. "" in what an older konnector proposed: Blob has both.
 	Says string `json:"says,omitempty"`
 	// Users are those whose change it is.
 	Users []string `json:"users,omitempty"`
@@ -111,7 +111,11 @@ func (r *reconciler) lookAtReview(ctx context.Context, l *look) error {
 	}
 	f.Proposed = &decision.Proposed{Branch: contract.ChangeBranch(l.key), Commit: p.Commit, Blob: p.Blob, Main: p.Main, Begun: p.Begun}
 	if l.reduced == nil && p.Blob != "" {
-		data, err := contract.Encode(f.Live)
+		encode := contract.Encode
+		if p.Says == "" {
+			encode = l.encode
+		}
+		data, err := encode(f.Live)
 		f.Proposed.Live = err == nil && string(store.BlobHash(data)) == cmp.Or(p.Says, p.Blob)
 	}
 	if f.FileBlob != p.Main {

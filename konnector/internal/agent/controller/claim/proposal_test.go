@@ -225,6 +225,46 @@ func TestWhatWasRejectedDoesNotComeToMainWithAnothersChange(t *testing.T) {
 	}
 }
 
+// What an older konnector proposed is known by its file, with what that has beside the object.
+func TestWhatAnOlderKonnectorProposedIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newGitWorld(t)
+	file := version("small")
+	file.Annotations = map[string]string{"example.org/owner": "a"}
+	data, err := contract.Encode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.agreed()
+	w.write("main", key.Path(), data)
+	w.goesOn()
+	api := w.r.api()
+	api.Review = true
+	api.Repository.Remote.Verdict = func(context.Context, string, string) (decision.Verdict, error) {
+		return decision.Verdict{State: decision.VerdictRejected}, nil
+	}
+	w.change(planned("big"))
+	before := w.goesOn()
+	w.change(func(u *unstructured.Unstructured) {
+		p := proposalOf(u)
+		if p == nil || p.Says == "" || p.Says == p.Blob {
+			t.Fatalf("it proposes %+v", p)
+		}
+		p.Says = ""
+		said, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		annotations := u.GetAnnotations()
+		annotations[v1alpha1.ProposalAnnotation] = string(said)
+		u.SetAnnotations(annotations)
+	})
+	api.Review = false
+	if head := w.goesOn(); head != before {
+		t.Error("what was rejected is on main")
+	}
+}
+
 // What is proposed in an emergency waits for its approval like anything else.
 func TestOnlyACommitThatPassesTheReviewNamesAnEmergency(t *testing.T) {
 	t.Parallel()

@@ -162,6 +162,7 @@ func (d *developer) deleteObject(run context.Context, c *claim) (e Entry, ok boo
 		sleep(run, 200*time.Millisecond)
 	}
 	if errors.Is(context.Cause(run), errRestored) {
+		d.journal.write(e.answered(context.Cause(run)))
 		return e, false
 	}
 	d.journal.giveUp(c.key(), "a person could not delete it since %s: %v", time.Since(sent).Round(time.Second), err)

@@ -178,6 +178,11 @@ func (p *proposer) cancel(run context.Context, c *claim, early bool) {
 		p.noteNew(run, c)
 		p.awaitNew(run, c)
 	}
+	if errors.Is(context.Cause(run), errRestored) {
+		// It may be made again from the file, or be what it was.
+		deleted.Outcome = Unknown
+		p.journal.write(deleted)
+	}
 }
 
 // wasApproved reports whether main lacks the file of a claim whose removal was rejected: a restored

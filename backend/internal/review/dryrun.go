@@ -118,15 +118,15 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 		return nil, false, err
 	}
 	change := v1alpha1.ProposedChange{Head: c.Head, Effect: c.Effect}
-	d, isNew := dryRunOf(all.Items, c.Branch, change)
-	d.Namespace = v1alpha1.TenantNamespace(cluster)
-	own := dryRunName(c.Branch)
-	i := slices.IndexFunc(all.Items, func(other v1alpha1.DryRun) bool { return other.Name == own })
-	if i >= 0 && d.Name != own {
-		// It was about a version that the other one did not have, and takes a place.
-		if err := s.DryRuns.Delete(ctx, &all.Items[i]); client.IgnoreNotFound(err) != nil {
+	d, left := dryRunOf(all.Items, c.Branch, change)
+	if left != nil {
+		if err := s.DryRuns.Delete(ctx, left); client.IgnoreNotFound(err) != nil {
 			return nil, false, err
 		}
+	}
+	isNew := d == nil
+	if isNew {
+		d = &v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.TenantNamespace(cluster), Name: dryRunName(c.Branch)}}
 	}
 	if d.Status.Change == change {
 		answer = d.Status.Claims
@@ -139,12 +139,12 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 			return nil, false, err
 		}
 		d.Spec, since = wanted, 0
-		err = s.DryRuns.Create(ctx, &d)
-	case !d.IsAnswered() && since < replaceAfter(&d):
+		err = s.DryRuns.Create(ctx, d)
+	case !d.IsAnswered() && since < replaceAfter(d):
 		return answer, since < answerTimeout, nil
 	case d.Spec.Change != change, d.IsAnswered() && since >= goodFor(answer), since >= lookEvery:
 		d.Spec, since = wanted, 0
-		err = s.DryRuns.Update(ctx, &d)
+		err = s.DryRuns.Update(ctx, d)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		// The cache is behind, or somebody else asks at the same time.
@@ -197,19 +197,23 @@ func (s *Service) makeRoom(ctx context.Context, cluster string, all []v1alpha1.D
 
 // dryRunOf is what was asked about a change, also of another branch: on a Git host elsewhere a
 // branch and its pull request have one commit, which shows one check. Otherwise it is what was
-// asked about an older version of the branch.
-func dryRunOf(all []v1alpha1.DryRun, branch string, change v1alpha1.ProposedChange) (d v1alpha1.DryRun, isNew bool) {
+// asked about an older version of the branch, and nil where there is none. Left is what takes a
+// place, and is about an older version of the branch where another one has this version.
+func dryRunOf(all []v1alpha1.DryRun, branch string, change v1alpha1.ProposedChange) (d, left *v1alpha1.DryRun) {
 	// Both find the same one where there are several.
 	slices.SortFunc(all, func(a, b v1alpha1.DryRun) int { return cmp.Compare(a.Name, b.Name) })
-	name := dryRunName(branch)
-	i := slices.IndexFunc(all, func(d v1alpha1.DryRun) bool { return d.Spec.Change == change })
-	if i < 0 {
-		i = slices.IndexFunc(all, func(d v1alpha1.DryRun) bool { return d.Name == name })
+	find := func(is func(v1alpha1.DryRun) bool) *v1alpha1.DryRun {
+		if i := slices.IndexFunc(all, is); i >= 0 {
+			return &all[i]
+		}
+		return nil
 	}
-	if i < 0 {
-		return v1alpha1.DryRun{ObjectMeta: metav1.ObjectMeta{Name: name}}, true
+	same := find(func(d v1alpha1.DryRun) bool { return d.Spec.Change == change })
+	own := find(func(d v1alpha1.DryRun) bool { return d.Name == dryRunName(branch) })
+	if same == nil || same == own {
+		return own, nil
 	}
-	return all[i], false
+	return same, own
 }
 
 func dryRunName(branch string) string {

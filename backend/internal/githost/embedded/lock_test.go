@@ -70,14 +70,17 @@ func TestAFolderIsOfOneProcessAtATime(t *testing.T) {
 	}
 
 	taken := make(chan func(), 1)
-	go func() {
-		unlock, err := Lock(t.Context(), dir, log)
-		if err != nil {
-			t.Error(err)
-		}
-		taken <- unlock
-	}()
-	<-said
+	wait := func() {
+		go func() {
+			unlock, err := Lock(t.Context(), dir, log)
+			if err != nil {
+				t.Error(err)
+			}
+			taken <- unlock
+		}()
+		<-said
+	}
+	wait()
 	select {
 	case <-taken:
 		t.Fatal("two have it")
@@ -85,14 +88,7 @@ func TestAFolderIsOfOneProcessAtATime(t *testing.T) {
 	}
 	kill()
 	unlock := <-taken
-	go func() {
-		unlock, err := Lock(t.Context(), dir, log)
-		if err != nil {
-			t.Error(err)
-		}
-		taken <- unlock
-	}()
-	<-said
+	wait()
 	unlock()
 	(<-taken)()
 	if len(said) > 0 {

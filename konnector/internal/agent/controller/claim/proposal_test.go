@@ -187,11 +187,7 @@ func TestWhatWasRejectedDoesNotComeToMainWithAnothersChange(t *testing.T) {
 				t.Parallel()
 				w := newGitWorld(t)
 				w.agreed()
-				api := w.r.api()
-				api.Review = true
-				api.Repository.Remote.Verdict = func(context.Context, string, string) (decision.Verdict, error) {
-					return decision.Verdict{State: decision.VerdictRejected}, nil
-				}
+				api := w.rejected()
 				w.change(planned("big"))
 				w.goesOn()
 				file := version("small")
@@ -238,11 +234,7 @@ func TestWhatAnOlderKonnectorProposedIsKnown(t *testing.T) {
 	w.agreed()
 	w.write("main", key.Path(), data)
 	w.goesOn()
-	api := w.r.api()
-	api.Review = true
-	api.Repository.Remote.Verdict = func(context.Context, string, string) (decision.Verdict, error) {
-		return decision.Verdict{State: decision.VerdictRejected}, nil
-	}
+	api := w.rejected()
 	w.change(planned("big"))
 	before := w.goesOn()
 	w.change(func(u *unstructured.Unstructured) {
@@ -277,6 +269,16 @@ func TestOnlyACommitThatPassesTheReviewNamesAnEmergency(t *testing.T) {
 			t.Errorf("%s: %v", action, trailers)
 		}
 	}
+}
+
+// rejected has changes of the API reviewed, and each one rejected.
+func (w *gitWorld) rejected() *API {
+	api := w.r.api()
+	api.Review = true
+	api.Repository.Remote.Verdict = func(context.Context, string, string) (decision.Verdict, error) {
+		return decision.Verdict{State: decision.VerdictRejected}, nil
+	}
+	return api
 }
 
 // goesOn has the konnector see main, and do what there is to do. It returns main's head then.

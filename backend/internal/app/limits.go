@@ -23,7 +23,7 @@ func (o *limitOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.clusters, "max-clusters", defaultClusters, "how many clusters one person or pipeline may have; 0: any number")
 	f.Int64Var(&o.repositoryMiB, "max-repository-size", embedded.DefaultMaxBytes>>20, "how large a repository may be on the disk, in MiB; people may fill half of it, and the konnector three quarters")
 	f.IntVar(&o.branches, "max-branches", embedded.DefaultMaxRefs, "how many branches a repository may have; people may make half of them, and the konnector three quarters")
-	f.Int64Var(&o.workMiB, "max-work", 0, "how many MiB a second of pushes and fetches of one owner's repositories the embedded host works on, half of that for one cluster (default: 4 for each processor)")
+	f.Int64Var(&o.workMiB, "max-work", 0, "how many MiB a second of pushes and fetches of one owner's repositories the embedded host works on, two thirds of that for one cluster (default: 3 for each processor)")
 }
 
 func (o *limitOptions) check() error {

@@ -112,7 +112,7 @@ func one(ctx context.Context, o Options, size int, steps []string, report *figur
 		r.size = o.Clusters
 	}
 	r.say("start a platform")
-	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Shards: o.Shards, Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: r.host == onGitea, Progress: o.Progress})
+	r.Stage, err = stage.Start(ctx, stage.Options{Bin: o.Bin, Namespaces: namespaces, Shards: o.Shards, ManyClusters: slices.Contains(steps, "clusters"), Profile: o.Profiles != "", Trace: slices.Contains(steps, "trace"), Gitea: r.host == onGitea, Progress: o.Progress})
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,8 @@ type Options struct {
 	Namespaces int
 	// Shards divide the app clusters among them; one by default.
 	Shards int
+	// ManyClusters has the Git host work on more for one owner, who has all app clusters.
+	ManyClusters bool
 	// Profile serves the agents' profiles.
 	Profile bool
 	// Trace has API servers and Git host log each request with its times.
@@ -72,8 +74,10 @@ type Options struct {
 // follow are like all others. Everything ends with ctx or Stop.
 func Start(ctx context.Context, o Options) (*Stage, error) {
 	options := platform.Options{Bin: o.Bin, Env: []string{platform.DeployedMemory}, Plain: true, Shards: o.Shards, Profile: o.Profile, Audit: o.Trace, Gitea: o.Gitea, Progress: o.Progress}
-	// One owner has all app clusters.
-	options.BackendArgs = []string{"--max-clusters=0", "--max-work=1024"}
+	options.BackendArgs = []string{"--max-clusters=0"}
+	if o.ManyClusters {
+		options.BackendArgs = append(options.BackendArgs, "--max-work=1024")
+	}
 	if o.Trace {
 		options.BackendArgs = append(options.BackendArgs, "--log-level=debug")
 	}

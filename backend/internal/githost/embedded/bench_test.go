@@ -42,7 +42,7 @@ func besideGit(b *testing.B, form []string) {
 	for i := range b.N {
 		start := time.Now()
 		req := &pushRequest{Commands: []command{{Ref: mainRef}}}
-		answer, err := repo.receivePack(b.Context(), access.Caller{Role: access.Konnector}, req, bytes.NewReader(alone[i]))
+		answer, _, err := repo.receivePack(b.Context(), access.Caller{Role: access.Konnector}, req, bytes.NewReader(alone[i]))
 		if err != nil || !strings.Contains(string(answer), "ok refs/heads/main") {
 			b.Fatalf("%v %q", err, answer)
 		}

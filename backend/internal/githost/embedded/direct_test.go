@@ -168,7 +168,7 @@ func (b *based) byGit(t *testing.T, body []byte) (ok bool, answer string) {
 		t.Fatal(err)
 	}
 	repo := &repository{dir: dir, git: b.git}
-	out, err := repo.receivePack(t.Context(), access.Caller{Role: access.Owner}, &pushRequest{Commands: []command{{Ref: mainRef}}}, bytes.NewReader(body))
+	out, _, err := repo.receivePack(t.Context(), access.Caller{Role: access.Owner}, &pushRequest{Commands: []command{{Ref: mainRef}}}, bytes.NewReader(body))
 	return err == nil && strings.Contains(string(out), "ok "+mainRef), string(out)
 }
 

@@ -64,7 +64,7 @@ type Config struct {
 	MaxBytes int64
 	MaxRefs  int
 	// MaxWork is how many bytes a second of one owner's pushes and fetches are worked on; 0
-	// means 4 MiB for each processor.
+	// means 3 MiB for each processor.
 	MaxWork int64
 	// RepackAfter is the number of pushes after which a repository is
 	// repacked; 0 means 100.

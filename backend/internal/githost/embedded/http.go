@@ -143,7 +143,7 @@ func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // holder is for whom a caller takes places.
 func (h *Host) holder(ctx context.Context, c access.Caller) holder {
-	return holder{owner: h.owner(ctx, c.Cluster), cluster: c.Cluster, role: c.Role}
+	return holder{owner: h.owner(ctx, c.Cluster), cluster: c.Cluster, role: c.Role, name: c.Name}
 }
 
 // owner is whose cluster this is, so that what one owner's clusters do counts

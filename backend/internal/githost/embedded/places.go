@@ -18,6 +18,8 @@ type holder struct {
 	// owner is whose cluster it is, and cluster the cluster's id.
 	owner, cluster string
 	role           access.Role
+	// name is whose account it is.
+	name string
 }
 
 // places bounds what is in work at the same time: all of it, that of one owner

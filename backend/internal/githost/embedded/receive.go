@@ -104,7 +104,8 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	ctx, claim := h.memory.Claim(ctx)
 	defer claim.Release()
 	c := newCheck(ctx, repo, caller, claim.Take)
-	defer func() { worked(c.pack.Unpacked + c.pack.Bases) }()
+	var byGit int64
+	defer func() { worked(c.pack.Unpacked + c.pack.Bases + byGit) }()
 	defer c.reader.close()
 	if err := c.push(req, body.from(packAt), body.size-packAt); err != nil {
 		return h.notTaken(req, repo, caller, err)
@@ -131,7 +132,7 @@ func (h *Host) push(ctx context.Context, repo *repository, caller access.Caller,
 	if ok {
 		stored = size
 	} else {
-		answer, err = repo.receivePack(ctx, caller, req, body.from(0))
+		answer, byGit, err = repo.receivePack(ctx, caller, req, body.from(0))
 	}
 	// Whatever git answered, or whether it was stopped: the refs tell.
 	if h.announce(repo, caller, req, before) == len(req.Commands) {
@@ -224,8 +225,9 @@ func stalePush(req *pushRequest, ref string) []byte {
 }
 
 // receivePack has git do the push. It keeps the objects apart until it has seen
-// that they are whole, and sets a ref only from the value that was judged.
-func (r *repository) receivePack(ctx context.Context, caller access.Caller, req *pushRequest, stdin io.Reader) ([]byte, error) {
+// that they are whole, and sets a ref only from the value that was judged. Worked is as how many
+// bytes that counts.
+func (r *repository) receivePack(ctx context.Context, caller access.Caller, req *pushRequest, stdin io.Reader) (answer []byte, worked int64, err error) {
 	// The rules have said as much already; git looks once more.
 	args := []string{"-c", "receive.denyDeletes=true"}
 	for _, c := range req.Commands {
@@ -243,17 +245,18 @@ func (r *repository) receivePack(ctx context.Context, caller access.Caller, req 
 	cmd := r.git.command(ctx, r.dir, append(args, "receive-pack", "--stateless-rpc", ".")...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
-	err := r.git.run(cmd)
+	err = r.git.run(cmd)
+	worked = gitWork + gitWorked(cmd.ProcessState)
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && !ended.Exited() {
 		r.killed.Store(true)
 	}
 	if err != nil && stdout.Len() == 0 {
-		return nil, fmt.Errorf("git receive-pack: %w: %s", err, abbreviate(strings.TrimSpace(stderr.String())))
+		return nil, worked, fmt.Errorf("git receive-pack: %w: %s", err, abbreviate(strings.TrimSpace(stderr.String())))
 	}
 	if err := r.syncNames("pack", refsOf(req.Commands)...); err != nil {
-		return nil, err
+		return nil, worked, err
 	}
-	return stdout.Bytes(), nil
+	return stdout.Bytes(), worked, nil
 }
 
 // announce tells of the branches that a push has moved, and how many.

@@ -14,12 +14,13 @@ import (
 
 const (
 	// workPerProcessor is how many bytes a second the requests about one owner's repositories
-	// may have unpacked or sent, for each processor: with git's work, and what the bridge makes of
-	// it, an eighth of what it can do. One cluster may have half of that. workBurst is how
+	// may have unpacked or sent, for each processor: with what the bridge makes of it, a tenth of
+	// what it can do. Those about one cluster may have workOfOne times that. workBurst is how
 	// many they may have at once, and workOfASecond how many a second of a processor counts as.
-	workPerProcessor = 4 << 20
+	workPerProcessor = 3 << 20
+	workOfOne        = 2.0 / 3
 	workBurst        = 32 << 20
-	workOfASecond    = 8 * workPerProcessor
+	workOfASecond    = 32 << 20
 	// gitWork is what a process of git takes beside that, in bytes.
 	gitWork = 256 << 10
 )
@@ -37,23 +38,28 @@ func (w *workRates) begin(ctx context.Context, who holder, bytes int64) (done fu
 	if who.role == access.Bridge {
 		return func(int64) {}, nil
 	}
-	cluster := w.limits.Limiter(who.byCluster(), w.limit/2, w.burst)
+	account := w.limits.Limiter(who, w.limit*workOfOne, w.burst)
+	cluster := w.limits.Limiter(who.byCluster(), w.limit*workOfOne, w.burst)
 	owner := w.limits.Limiter(who.byOwner(), w.limit, w.burst)
 	counted := min(bytes, int64(w.burst))
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	for _, limiter := range []*rate.Limiter{cluster, owner} {
+	for _, limiter := range []*rate.Limiter{account, cluster, owner} {
 		if err := limiter.WaitN(waiting, int(counted)); err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			return nil, refusal.New(refusal.Unavailable, "your repositories have had the Git host work on much just now: try again in a minute. A platform operator allows more (--max-work of the backend)")
+			missing := float64(counted) - limiter.Tokens()
+			again := time.Duration(missing / float64(limiter.Limit()) * float64(time.Second))
+			return nil, refusal.New(refusal.Unavailable, "your repositories have had the Git host work on much just now: try again in %s. A platform operator allows more (--max-work of the backend)", again.Round(time.Second))
 		}
 	}
 	return func(worked int64) {
-		w.owe(cluster, worked-counted)
-		// What one cluster does must not keep its owner's others waiting for long.
-		w.owe(owner, min(worked, int64(w.burst))-counted)
+		w.owe(account, worked-counted)
+		// What one account does must not keep others waiting for long.
+		for _, shared := range []*rate.Limiter{cluster, owner} {
+			w.owe(shared, min(worked, int64(w.burst))-counted)
+		}
 	}, nil
 }
 

@@ -46,9 +46,12 @@ func overlay(t *testing.T, rest string, components ...string) string {
 	return dir
 }
 
-const ownCertificates = `
+const ownAuthority = `
 configMapGenerator:
 - {name: gitbind-ca, namespace: gitbind-system, files: [ca.crt]}
+`
+
+const ownCertificates = ownAuthority + `
 secretGenerator:
 - {name: gitbind-backend-tls, namespace: gitbind-system, type: kubernetes.io/tls, files: [tls.crt, tls.key], options: {disableNameSuffixHash: true}}
 `
@@ -117,7 +120,7 @@ func (c cluster) components(t *testing.T) {
 			"- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "name: gitbind-ca-",
 		}, "--ca-file"},
 		{"certificates of cert-manager", []string{"cert-manager"}, ownPublicURL, []string{
-			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --backend-url=$(PUBLIC_URL)\n", "    - services.example.org\n", "secretName: gitbind-ca-key\n", "selfSigned: {}\n",
+			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "- --ca-file=/etc/gitbind-backend-ca/ca.crt\n", "- --backend-url=$(PUBLIC_URL)\n", "    - services.example.org\n", "secretName: gitbind-ca-key\n", "selfSigned: {}\n",
 		}, "- gitbind.example.com\n"},
 		{"certificates of an issuer of one's own", []string{"cert-manager/certificate"}, ownPublicURL + ownIssuer, []string{
 			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "kind: ClusterIssuer\n", "name: company\n", "    - services.example.org\n",
@@ -139,6 +142,9 @@ func (c cluster) components(t *testing.T) {
 		}, "--ca-file"},
 		{"all", []string{"gitea", "git-host-ca", "issuer-ca", "backend-ca", "tls"}, ownCertificates + ownGitea, []string{
 			"- --tls-cert-file=/etc/gitbind-tls/tls.crt\n", "value: /etc/gitbind-git-host-ca/ca.crt\n", "- --oidc-ca-file=/etc/gitbind-ca/ca.crt\n", "- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --gitea-url=$(GITEA_URL)\n",
+		}, "--insecure-listen"},
+		{"certificates of cert-manager, and an own authority for the Git host", []string{"gitea", "git-host-ca", "issuer-ca", "backend-ca", "cert-manager"}, ownAuthority + ownGitea, []string{
+			"- --ca-file=/etc/gitbind-ca/ca.crt\n", "- --ca-file=/etc/gitbind-backend-ca/ca.crt\n", "value: /etc/gitbind-git-host-ca/ca.crt\n", "name: gitbind-ca-", "secretName: gitbind-ca-key\n",
 		}, "--insecure-listen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -22,9 +22,9 @@ import (
 type Options struct {
 	program.Options
 	BackendURL string
-	// CAFile holds certificates in PEM that are trusted for backend and Git host
-	// beside the system's; "" for none.
-	CAFile string
+	// CAFiles hold certificates in PEM that are trusted for backend and Git host
+	// beside the system's.
+	CAFiles []string
 	// Shard is the one whose app clusters are followed; "" for the default one.
 	Shard   string
 	Workers int
@@ -83,7 +83,7 @@ the ClusterBindings with the label gitbind.dev/shard=NAME, and has a Lease of it
 	flags := cmd.Flags()
 	o.AddFlags(flags)
 	flags.StringVar(&o.BackendURL, "backend-url", "", "address of the backend, which tells when a repository changed; without it repositories are looked at once a minute")
-	flags.StringVar(&o.CAFile, "ca-file", "", "file of certificates in PEM that are trusted for backend and Git host, beside the system's")
+	flags.StringArrayVar(&o.CAFiles, "ca-file", nil, "file of certificates in PEM that are trusted for backend and Git host, beside the system's; may be given several times")
 	flags.StringVar(&o.Shard, "shard", o.Shard, "follow the ClusterBindings whose label "+v1alpha1.LabelShard+" is this one; those without it are of the shard "+v1alpha1.DefaultShard)
 	flags.IntVar(&o.Workers, "workers", o.Workers, "how many claims of one app cluster are worked on at once, and how many of all are looked at")
 	flags.IntVar(&o.MaxNamespaces, "max-namespaces", o.MaxNamespaces, "in how many namespaces claims of one app cluster may lie; 0: any number")

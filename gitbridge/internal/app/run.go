@@ -127,7 +127,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, sessions *
 	}
 	signing := &signing{client: mgr.GetClient(), server: mgr.GetAPIReader()}
 	claims := claimsFactory{config: mgr.GetConfig(), client: mgr.GetClient(), server: mgr.GetAPIReader(), apis: resolver, objects: objects, log: mgr.GetLogger(), workers: o.Workers, lookLimit: semaphore.NewWeighted(int64(o.Workers)), maxNamespaces: o.MaxNamespaces, metrics: numbers, now: o.Now, signing: signing, escrow: o.EscrowRecipients, usage: exports.SayUsage, counting: make(chan struct{}, maxCounting)}
-	roots, err := roots(o.CAFile)
+	roots, err := roots(o.CAFiles)
 	if err != nil {
 		return err
 	}

@@ -7,22 +7,24 @@ import (
 )
 
 // roots are the certificates that are trusted for backend and Git host: the
-// system's, and those of a file in PEM. They are nil, for the system's, without
-// one.
-func roots(file string) (*x509.CertPool, error) {
-	if file == "" {
+// system's, and those of files in PEM. They are nil, for the system's, without
+// any.
+func roots(files []string) (*x509.CertPool, error) {
+	if len(files) == 0 {
 		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read --ca-file: %w", err)
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--ca-file %s holds no certificate in PEM", file)
+	for _, file := range files {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read --ca-file: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--ca-file %s holds no certificate in PEM", file)
+		}
 	}
 	return pool, nil
 }

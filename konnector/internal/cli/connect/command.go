@@ -86,7 +86,7 @@ Of two live copies of one cluster, as when an etcd snapshot was started beside i
 	fs.BoolVarP(&in.Yes, "yes", "y", false, "do not ask whether this is the right cluster")
 	c.Output(&in.Format, output.Table, output.YAML)
 	fs.DurationVar(&in.Timeout, "timeout", 2*time.Minute, "how long to wait for that")
-	c.NoWait(&in.Timeout, "do not wait until the konnector has reached the repository")
+	c.NoWait(&in.Timeout, "do not wait until the konnector has reached the repository and is rolled out")
 	c.Excludes("no-deployment", "image", "image-registry")
 	c.Excludes("image", "image-registry")
 	c.Excludes("reclaim", "cluster-name")

@@ -260,7 +260,10 @@ func (c connecting) wait(ctx context.Context, credential *restapi.Credential) er
 		}
 		return fmt.Errorf("%w. See: kubectl describe pods -n %s", err, appcluster.SystemNamespace)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return waitRolledOut(ctx, c.Call, c.Timeout)
 }
 
 func (c connecting) printNext(connection *v1alpha1.Connection, offers []string) {

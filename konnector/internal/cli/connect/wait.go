@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -41,6 +44,46 @@ func WaitReady(ctx context.Context, call command.Call, name string, expires *met
 		p.Say("connection/" + name + " ready")
 	}
 	return err
+}
+
+// waitRolledOut waits until the cluster's Deployment of the konnector is rolled out, and says so,
+// if there is one. Until then a konnector of before works on, by which the Connection is ready.
+func waitRolledOut(ctx context.Context, call command.Call, timeout time.Duration) error {
+	p := progress.Begin(call.Terminal, "waiting until the konnector is rolled out")
+	defer p.End()
+	var now *appsv1.Deployment
+	watched := appcluster.Watched{
+		Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Key: client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, Tell: p.Say,
+	}
+	err := call.Cluster.Until(ctx, watched, timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
+		if now = nil; u == nil {
+			return true, nil
+		}
+		now = &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, now); err != nil {
+			return false, nil
+		}
+		return appcluster.RolledOut(now), rollout(now)
+	})
+	var late *appcluster.NotReady
+	switch {
+	case errors.As(err, &late) && now != nil:
+		return fmt.Errorf("%w. The cluster is connected, and the konnector of before works on until pods of the image %s start. See: kubectl describe pods -n %s",
+			err, appcluster.Image(now), appcluster.SystemNamespace)
+	case err == nil && now != nil:
+		p.Say("deployment/konnector in " + appcluster.SystemNamespace + " rolled out")
+	}
+	return err
+}
+
+// rollout is how far that of a Deployment is.
+func rollout(d *appsv1.Deployment) *metav1.Condition {
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return &metav1.Condition{Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return &metav1.Condition{Reason: "RollingOut", Message: fmt.Sprintf("%d of the konnector's %d pods are new", d.Status.UpdatedReplicas, d.Status.Replicas)}
 }
 
 // readyWith is for a Connection that is ready with the credential that expires then; nil for

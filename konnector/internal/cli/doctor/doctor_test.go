@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -121,6 +123,34 @@ func TestARepositoryOverSSHIsReadWithTheKeyOfTheSecret(t *testing.T) {
 	}
 	if inSecret, inUse := look(map[string][]byte{"ssh-privatekey": privateKey, "known_hosts": host.KnownHosts()}); inSecret.State != OK || inUse.State != OK {
 		t.Errorf("%+v, %+v", inSecret, inUse)
+	}
+}
+
+func TestAKonnectorThatIsNotRolledOut(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: appcluster.KonnectorLease},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("konnector-of-before"), RenewTime: &metav1.MicroTime{Time: now}},
+	}
+	for _, c := range []struct {
+		what   string
+		status appsv1.DeploymentStatus
+		want   Finding
+	}{
+		{"a new pod does not start", appsv1.DeploymentStatus{Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 2, UnavailableReplicas: 1}, Finding{
+			State: Warn, Do: "kubectl describe pods -n gitbind-system",
+			Message: "one is in charge, but that of the image registry.example.com/gitbind-konnector:v2 is not rolled out: the one before it goes on",
+		}},
+		{"it is rolled out", appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}, ok("in charge")},
+	} {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: "konnector"}, Status: c.status}
+		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Image: "registry.example.com/gitbind-konnector:v2"}}
+		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme.Scheme).WithObjects(lease, deployment))
+		p := &patient{Input: Input{Call: command.Call{Now: func() time.Time { return now }}}, cluster: &appcluster.Cluster{WithWatch: api}}
+		if diff := cmp.Diff(c.want, p.konnector(t.Context())); diff != "" {
+			t.Errorf("%s: (-want +got) %s", c.what, diff)
+		}
 	}
 }
 

@@ -172,10 +172,10 @@ func konnector(ctx context.Context, c *appcluster.Cluster) (*appsv1.Deployment, 
 // runningImage is the image of the cluster's konnector, "" for none.
 func runningImage(ctx context.Context, c *appcluster.Cluster) (string, error) {
 	running, err := konnector(ctx, c)
-	if err != nil || running == nil || len(running.Spec.Template.Spec.Containers) == 0 {
+	if err != nil || running == nil {
 		return "", err
 	}
-	return running.Spec.Template.Spec.Containers[0].Image, nil
+	return appcluster.Image(running), nil
 }
 
 func waitForCRD(ctx context.Context, c *appcluster.Cluster, name string) error {

@@ -16,11 +16,11 @@ func Command(env command.Env) *cobra.Command {
 		Use:   "version",
 		Short: "Print the versions of the plugin, the konnector and the backend",
 		Long: `Print the versions of this plugin, and, as far as there is a cluster and you may see
-them, of the konnector that runs there (its image) and of the backends that it is
-connected to. It signs nobody in.
+them, of the konnector that runs there (its image, and whether that is being rolled out)
+and of the backends that it is connected to. It signs nobody in.
 
-As JSON and YAML it is an object with client, konnector and backends (connection,
-url, version, problem).`,
+As JSON and YAML it is an object with client, konnector, rollingOut and backends
+(connection, url, version, problem).`,
 		Example: "  kubectl gitbind version -o json",
 	})
 	own := c.Flags().Bool("client", false, "print the plugin's version only")

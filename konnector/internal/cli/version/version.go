@@ -30,8 +30,10 @@ type Input struct {
 type Versions struct {
 	Client string `json:"client"`
 	// Konnector is the image that runs in the cluster.
-	Konnector string    `json:"konnector,omitempty"`
-	Backends  []Backend `json:"backends,omitempty"`
+	Konnector string `json:"konnector,omitempty"`
+	// RollingOut says that one of another image may run there still.
+	RollingOut bool      `json:"rollingOut,omitempty"`
+	Backends   []Backend `json:"backends,omitempty"`
 }
 
 // Backend is one control plane's.
@@ -52,7 +54,11 @@ func Do(ctx context.Context, in Input) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Client:    kubectl-gitbind %s\n", v.Client)
 	if v.Konnector != "" {
-		fmt.Fprintf(&b, "Konnector: %s\n", output.Line(v.Konnector))
+		rollingOut := ""
+		if v.RollingOut {
+			rollingOut = " (being rolled out)"
+		}
+		fmt.Fprintf(&b, "Konnector: %s%s\n", output.Line(v.Konnector), rollingOut)
 	}
 	for _, backend := range v.Backends {
 		text := backend.Version
@@ -74,9 +80,7 @@ func (in Input) find(ctx context.Context) Versions {
 	defer cancel()
 	var deployment appsv1.Deployment
 	if in.Cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &deployment) == nil {
-		for _, c := range deployment.Spec.Template.Spec.Containers {
-			v.Konnector = c.Image
-		}
+		v.Konnector, v.RollingOut = appcluster.Image(&deployment), !appcluster.RolledOut(&deployment)
 	}
 	connections, err := in.Cluster.Connections(ctx)
 	if err != nil {

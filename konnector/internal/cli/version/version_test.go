@@ -1,0 +1,62 @@
+package version
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/konnector/internal/cli/appcluster"
+	"gitbind.dev/konnector/internal/cli/output"
+	"gitbind.dev/konnector/internal/cli/terminal"
+	"gitbind.dev/test/fakeapi"
+)
+
+func TestAKonnectorThatIsBeingRolledOut(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		updated int32
+		format  output.Format
+		want    string
+	}{
+		{1, output.Table, "Client:    kubectl-gitbind v2\nKonnector: gitbind-konnector:v2 (being rolled out)\n"},
+		{1, output.JSON, `{
+    "client": "v2",
+    "konnector": "gitbind-konnector:v2",
+    "rollingOut": true
+}
+`},
+		{2, output.Table, "Client:    kubectl-gitbind v2\nKonnector: gitbind-konnector:v2\n"},
+		{2, output.JSON, `{
+    "client": "v2",
+    "konnector": "gitbind-konnector:v2"
+}
+`},
+	} {
+		deployment := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: "konnector"},
+			Status:     appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: c.updated, AvailableReplicas: 2},
+		}
+		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Image: "gitbind-konnector:v2"}}
+		var got bytes.Buffer
+		in := Input{Client: "v2", Format: c.format}
+		in.Cluster, in.Terminal = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(deployment))}, terminal.Open(nil, &got)
+		if err := Do(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, got.String()); diff != "" {
+			t.Errorf("%d new pods: (-want +got) %s", c.updated, diff)
+		}
+	}
+}

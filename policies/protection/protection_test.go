@@ -39,7 +39,7 @@ func start(t *testing.T) cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{"../../kustomize/crds/app", "."} {
+	for _, what := range []string{"../../kustomize/crds/app", "../../kustomize/crds/control-plane", "."} {
 		if out, err := exec.CommandContext(t.Context(), e.Kubectl, "--kubeconfig", app.Kubeconfig, "apply", "-k", what).CombinedOutput(); err != nil {
 			t.Fatalf("kubectl apply %s: %v: %s", what, err, out)
 		}
@@ -126,6 +126,14 @@ func TestWhatTakesClaimsAlongIsNotDeletedByASlip(t *testing.T) {
 			c.allowed(own)
 		}
 		c.allowed(other)
+	})
+	t.Run("the definitions of a control plane in the same cluster", func(t *testing.T) {
+		for _, kind := range []string{"apiserviceexports", "apiserviceexporttemplates", "clusterbindings", "dryruns"} {
+			own := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kind + ".gitbind.dev"}}
+			if err := c.Delete(t.Context(), own, client.DryRunAll); err != nil {
+				t.Error(err)
+			}
+		}
 	})
 	t.Run("a namespace with claims", func(t *testing.T) {
 		// Nothing is bound: nothing is protected, and nothing stands in the way.

@@ -198,7 +198,7 @@ type ConnectionSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?$')",message="a namespace is lower-case letters, digits and dashes, with * for any characters, for example team-*"
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// SignCommits has the konnector sign its commits with an SSH key of the cluster's own.
+	// SignCommits has the konnector sign its commits on main with an SSH key of the cluster's own.
 	// +optional
 	SignCommits bool `json:"signCommits,omitempty"`
 

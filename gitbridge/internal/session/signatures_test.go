@@ -79,6 +79,38 @@ func TestAMainIsAppliedWhenWhoCountsHasSignedIt(t *testing.T) {
 	}
 }
 
+// A host that was taken over makes main what the konnector has proposed, or kept of a conflict.
+func TestWhatWasOnlyProposedIsNotAppliedWhereTheHostMovesMainThere(t *testing.T) {
+	t.Parallel()
+	for _, branch := range []string{"changes/x", "conflicts/x"} {
+		t.Run(branch, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			konnector := signer(t, "k")
+			r := w.signed(konnector)
+			r.follows()
+			w.as(konnector)
+			w.commit("Add", map[string]string{path("a"): "1"})
+			r.follows()
+			main, err := w.people.Fetch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			proposed, err := w.remote.Branch(branch).UpdateFrom(t.Context(), main, store.Edit{
+				Subject: "Change", Apply: func(t *store.Tree) error { return t.Write(path("a"), []byte("2")) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.remote.ForceHead("main", proposed.Head())
+			r.wantHeld("MainUnsigned")
+			if v := r.View(); v.Main.Head() != main.Head() {
+				t.Errorf("main counts at %s", v.Main.Head())
+			}
+		})
+	}
+}
+
 func TestE11_WhatIsNotSignedWaitsForAnApproval(t *testing.T) {
 	w := newWorld(t)
 	konnector := signer(t, "k")

@@ -99,6 +99,30 @@ func TestStockGitVerifiesWhatWeSign(t *testing.T) {
 	}
 }
 
+// A signature says nothing of the branch: on one that proposes or keeps something, it would have that
+// ordered by who moves main there.
+func TestWhatIsProposedOrKeptIsNotSigned(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	defer h.check()
+	signer, err := signing.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte("k"), ed25519.SeedSize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signs := h.open(gitstore.Options{URL: h.newURL(), Signer: signer})
+	main := update(t, signs.Branch("main"), storetest.Put("a", "1"))
+	for branch, want := range map[string]signing.Key{"main": signer.Key(), "status": signer.Key(), "changes/b/ns/a": "", "conflicts/b/ns/a/1": "", "other": ""} {
+		written, err := signs.Branch(branch).UpdateFrom(t.Context(), main, storetest.Put("a", "2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := fetch(t, h.open(gitstore.Options{URL: h.newURL(), ReadSignatures: true}).Branch(branch))
+		if read.Head() != written.Head() || written.Commit().SignedBy != want || read.Commit().SignedBy != want {
+			t.Errorf("%s: written as signed by %q, and read so by %q, want %q", branch, written.Commit().SignedBy, read.Commit().SignedBy, want)
+		}
+	}
+}
+
 // hashObject writes an object as it is.
 func (h *host) hashObject(kind, content string) string {
 	h.t.Helper()

@@ -40,7 +40,8 @@ type Remote struct {
 	// Committer is the committer of the commits of all clients that are made
 	// afterwards.
 	Committer store.Signature
-	// Signer signs the commits of all clients that are made from then on; nil for none.
+	// Signer signs the commits of main and status, by clients that are made from then on; nil
+	// for none.
 	Signer *signing.Signer
 	// Now is their clock. Default: time.Now.
 	Now func() time.Time
@@ -63,7 +64,7 @@ func New() *Remote {
 
 // Branch returns a new client of a branch, with its own knowledge.
 func (r *Remote) Branch(name string) store.Branch {
-	return branch.New(&remoteBranch{r, name}, branch.Options{Committer: r.Committer, Signer: r.Signer, Now: r.Now, TrustHints: true})
+	return branch.New(&remoteBranch{r, name}, branch.Options{Committer: r.Committer, Signer: branch.SignerOf(name, r.Signer), Now: r.Now, TrustHints: true})
 }
 
 // SetFault sets a function that is called before and after each request took

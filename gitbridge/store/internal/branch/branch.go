@@ -93,6 +93,16 @@ type Options struct {
 	Throttle Throttle
 }
 
+// SignerOf is what signs the commits of a branch: s on main and status, and nil on all others, such
+// as those that propose a change. A signature says nothing of the branch: who moves main to a
+// commit that is signed would have it ordered.
+func SignerOf(name string, s *signing.Signer) *signing.Signer {
+	if name == "main" || name == "status" {
+		return s
+	}
+	return nil
+}
+
 // Throttle limits how often a remote is asked, and by how many writers at once. Each
 // method waits, and gives up with an error where that would take too long.
 type Throttle interface {

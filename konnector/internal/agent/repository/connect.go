@@ -25,8 +25,8 @@ type GitCredentials struct {
 }
 
 // Connect is the Remote of a Connection: Git over HTTP or SSH with git, and the backend's
-// events with backend. What is sent to Git passes guard, and observer is told of it. Commits are
-// signed if signer is not nil. Nothing is asked for yet.
+// events with backend. What is sent to Git passes guard, and observer is told of it. Commits of
+// main are signed if signer is not nil. Nothing is asked for yet.
 func Connect(c v1alpha1.ConnectionSpec, git GitCredentials, backend Credentials, signer *signing.Signer, guard func(http.RoundTripper) http.RoundTripper, observer store.Observer, now func() time.Time) (Remote, error) {
 	roots, err := Roots(c.CABundle)
 	if err != nil {

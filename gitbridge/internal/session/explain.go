@@ -35,7 +35,15 @@ func explain(err error) Condition {
 	case errors.As(err, &notTaken):
 		return Condition{"False", "PushNotTaken", "the Git host cannot store what the bridge pushes: " + notTaken.Reason}
 	}
-	return Condition{"False", "RepositoryUnreachable", "the Git host does not answer: it is tried again"}
+	message := "the Git host cannot be reached"
+	if c := store.Cause(err); c != "" {
+		message += " (" + c + ")"
+	}
+	message += ": it is tried again"
+	if store.IsUntrusted(err) {
+		message += ". Whom the bridge trusts it reads from --ca-file when it starts: restart it where that has changed since"
+	}
+	return Condition{"False", "RepositoryUnreachable", message}
 }
 
 // rejection is what the host said, in its words, which come last.

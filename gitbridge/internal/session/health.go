@@ -5,8 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"gitbind.dev/gitbridge/guard"
 	"gitbind.dev/gitbridge/internal/statusbranch"
+	"gitbind.dev/gitbridge/store"
 )
 
 // Condition is what to tell people about a session. It holds nothing that
@@ -31,10 +34,13 @@ const (
 	slots
 )
 
+func (s slot) String() string { return [slots]string{"main", "status", "pushes", "events"}[s] }
+
 // health gathers what works and what does not.
 type health struct {
 	changed func()
 	now     func() time.Time
+	log     logr.Logger
 
 	mu     sync.Mutex
 	worked bool
@@ -58,15 +64,24 @@ func (h *health) set(s slot, err error) {
 		h.broken[s].err = err
 	}
 	h.mu.Unlock()
-	switch {
-	case err != nil && before.err == nil:
-		h.changed()
-		time.AfterFunc(toldAfter, h.changed)
-	case err != nil && explain(err) != explain(before.err):
-		h.changed()
-	case err == nil && (before.err != nil || s == fetching):
+	news := !isSame(before.err, err)
+	if news {
+		store.LogTrouble(h.log, s.String(), err)
+	}
+	if news || err == nil && s == fetching {
 		h.changed()
 	}
+	if err != nil && before.err == nil {
+		time.AfterFunc(toldAfter, h.changed)
+	}
+}
+
+// isSame reports whether two errors are one trouble to people.
+func isSame(a, b error) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return explain(a) == explain(b)
 }
 
 func (h *health) hold(v guard.Verdict) {

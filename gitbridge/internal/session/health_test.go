@@ -1,7 +1,10 @@
 package session
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,5 +31,21 @@ func TestAnotherTroubleIsTold(t *testing.T) {
 	}
 	if c := explain(&store.NotTakenError{Reason: "the disk is full"}); c.Reason != "PushNotTaken" || !strings.HasSuffix(c.Message, "pushes: the disk is full") {
 		t.Errorf("%+v", c)
+	}
+}
+
+func TestACertificateThatIsNotTrustedIsNamed(t *testing.T) {
+	t.Parallel()
+	for words, why := range map[string]error{
+		"its certificate is not trusted": x509.UnknownAuthorityError{},
+		"its certificate has expired":    x509.CertificateInvalidError{Reason: x509.Expired},
+	} {
+		c := explain(fmt.Errorf("fetch: %w", &tls.CertificateVerificationError{Err: why}))
+		if c.Reason != "RepositoryUnreachable" || !strings.Contains(c.Message, words) || !strings.Contains(c.Message, "--ca-file") {
+			t.Errorf("%v: %+v", why, c)
+		}
+	}
+	if c := explain(errors.New("502 Bad Gateway")); strings.Contains(c.Message, "--ca-file") {
+		t.Errorf("another trouble: %+v", c)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"gitbind.dev/gitbridge/breaker"
 	"gitbind.dev/gitbridge/claimdiff"
 	"gitbind.dev/gitbridge/contract"
@@ -63,7 +65,9 @@ type Options struct {
 	Began func()
 	// Changed is told when Condition may say something else.
 	Changed func()
-	Now     func() time.Time
+	// Log is told when something of the repository does not work, and when it does again.
+	Log logr.Logger
+	Now func() time.Time
 }
 
 // Session is one followed repository.
@@ -139,7 +143,7 @@ func New(o Options) *Session {
 		opened: make(chan struct{}), approved: o.Approved, unanswered: unanswered{uids: map[string]string{}}, objectsKnown: known,
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.health.changed, s.health.now = o.Changed, o.Now
+	s.health.changed, s.health.now, s.health.log = o.Changed, o.Now, o.Log
 	s.Removals = &Removals{
 		branch: facts.Main{Branch: o.Main, ClusterID: o.Cluster.ID}, status: status, answers: s.Answers, now: o.Now, enqueue: o.Enqueue, changed: o.Changed,
 		onControlPlane: o.OnControlPlane, all: map[string]*Removal{}, passed: o.Checkpoint.Removals, limits: o.Limits,

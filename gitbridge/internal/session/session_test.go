@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -700,6 +704,65 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTroubleIsLoggedWhenItBeginsChangesAndEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var mu sync.Mutex
+		var lines []string
+		logs := func(what string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			slices.Sort(lines)
+			if !slices.Equal(lines, want) {
+				t.Errorf("%s: logged %q, want %q", what, lines, want)
+			}
+			lines = nil
+		}
+		r := w.startWith(session.Options{Log: funcr.New(func(_, line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, line)
+		}, funcr.Options{})})
+		r.follows()
+		time.Sleep(time.Minute) // until status says what was seen of main
+		logs("all is well")
+
+		var tries atomic.Int64
+		w.remote.SetFault(func(memstore.Call) error {
+			return fmt.Errorf("read tcp 127.0.0.1:4711->127.0.0.1:%d: %w", tries.Add(1), syscall.ECONNRESET)
+		})
+		time.Sleep(20 * time.Minute)
+		mu.Lock()
+		for i := range lines {
+			lines[i] = regexp.MustCompile(`:\d+: conn`).ReplaceAllString(lines[i], ":0: conn")
+		}
+		mu.Unlock()
+		logs("out of reach",
+			`"level"=0 "msg"="repository trouble" "part"="main" "error"="fetch: read tcp 127.0.0.1:4711->127.0.0.1:0: connection reset by peer"`,
+			`"level"=0 "msg"="repository trouble" "part"="status" "error"="fetch: read tcp 127.0.0.1:4711->127.0.0.1:0: connection reset by peer"`)
+		if tries.Load() < 10 {
+			t.Errorf("it was tried %d times", tries.Load())
+		}
+		w.remote.SetFault(func(memstore.Call) error { return store.ErrUnauthorized })
+		time.Sleep(time.Minute)
+		logs("refused",
+			`"level"=0 "msg"="repository trouble" "part"="main" "error"="fetch: credential refused"`,
+			`"level"=0 "msg"="repository trouble" "part"="status" "error"="fetch: credential refused"`)
+		w.remote.SetFault(nil)
+		time.Sleep(time.Minute)
+		logs("over", `"level"=0 "msg"="repository works again" "part"="main"`, `"level"=0 "msg"="repository works again" "part"="status"`)
+
+		for range 2 {
+			r.Listening(errors.New("the backend closed the event stream"))
+		}
+		r.Listening(nil)
+		logs("of events", `"level"=0 "msg"="repository trouble" "part"="events" "error"="the backend closed the event stream"`, `"level"=0 "msg"="repository works again" "part"="events"`)
+	})
 }
 
 // A repository that was replaced lost its status with it; what was answered

@@ -2,9 +2,17 @@ package gitstore_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -332,5 +340,46 @@ func TestABudgetDelaysPushesAndGathersEdits(t *testing.T) {
 	// One more for each interval, which a slow machine has many of.
 	if n := h.Pushes() - before; n > atOnce+int(time.Since(start)/interval) || n >= atOnce+10 {
 		t.Errorf("%d pushes in %s", n, time.Since(start))
+	}
+}
+
+func TestAHostsCertificateIsTheCauseOfTheError(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		ends    time.Duration
+		trusted bool
+		cause   string
+	}{
+		"of an unknown authority": {time.Hour, false, "its certificate is not trusted"},
+		"expired":                 {-time.Hour, true, "its certificate has expired, or is not valid yet"},
+	} {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(c.ends),
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		}
+		der, err := x509.CreateCertificate(nil, template, template, public, private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := httptest.NewUnstartedServer(http.NotFoundHandler())
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.StartTLS()
+		defer server.Close()
+		trusted := x509.NewCertPool()
+		if c.trusted {
+			trusted.AddCert(server.Certificate())
+		}
+		r, err := gitstore.Open(gitstore.Options{URL: server.URL + "/x.git", RootCAs: trusted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Branch("main").Fetch(t.Context()); store.Cause(err) != c.cause || !store.IsUntrusted(err) {
+			t.Errorf("%s: %q of %v", what, store.Cause(err), err)
+		}
 	}
 }

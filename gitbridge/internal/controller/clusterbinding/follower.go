@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -85,6 +86,7 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 	if err != nil {
 		return nil, err
 	}
+	log := ctrl.LoggerFrom(r.base).WithName("follow").WithValues("cluster", f.cluster.ID)
 	f.session = session.New(session.Options{
 		Cluster: f.cluster, Main: repository.Branch("main"), Status: repository.Branch("status"),
 		Checkpoint: f.status.checkpoint, Approved: store.Hash(f.approved),
@@ -103,10 +105,11 @@ func (r *Reconciler) begin(ctx context.Context, b *v1alpha1.ClusterBinding) (*fo
 		DryRun:         claims.DryRun,
 		Began:          func() { r.Began(f.session) },
 		Changed:        func() { r.changed(b.Name) },
+		Log:            log,
 		Now:            r.Now,
 	})
 	f.session.Status.SetHistory(cmp.Or(r.History, statusbranch.History))
-	r.run(f, claims)
+	r.run(f, claims, log)
 	return f, nil
 }
 
@@ -129,7 +132,7 @@ func (r *Reconciler) open(ctx context.Context, f *follower) (*gitstore.Repositor
 }
 
 // run has a follower's parts work until it is stopped, or the process is to end.
-func (r *Reconciler) run(f *follower, claims Claims) {
+func (r *Reconciler) run(f *follower, claims Claims, log logr.Logger) {
 	ctx, cancel := context.WithCancel(r.base)
 	var wg sync.WaitGroup
 	f.stop = func() {
@@ -138,7 +141,6 @@ func (r *Reconciler) run(f *follower, claims Claims) {
 		wg.Wait()
 	}
 	r.Sessions.Add(f.session)
-	log := ctrl.LoggerFrom(ctx).WithName("follow").WithValues("cluster", f.cluster.ID)
 	wakeMain, wakeStatus := make(chan store.Hash, 1), make(chan store.Hash, 1)
 	start := func(do func()) {
 		r.wait.Add(1)

@@ -1,13 +1,9 @@
 package repository
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"strings"
-	"syscall"
 
 	"gitbind.dev/gitbridge/store"
 )
@@ -63,33 +59,8 @@ func Explain(err error) (reason, message string) {
 		return ReasonUnreachable, "Others keep changing main. It is tried again."
 	}
 	message = "The Git host cannot be reached"
-	if c := cause(err); c != "" {
+	if c := store.Cause(err); c != "" {
 		message += " (" + c + ")"
 	}
 	return ReasonUnreachable, message + ". It is tried again by itself."
-}
-
-// cause is the part of a network error that does not change from one try to
-// the next, as addresses do.
-func cause(err error) string {
-	var errno syscall.Errno
-	var dns *net.DNSError
-	var authority x509.UnknownAuthorityError
-	var host x509.HostnameError
-	switch {
-	case errors.As(err, &errno):
-		return errno.Error()
-	case errors.As(err, &dns):
-		return dns.Err
-	case errors.As(err, &authority), errors.As(err, &host):
-		return "its certificate is not trusted"
-	case errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
-		return "no answer in time"
-	}
-	return ""
-}
-
-func isTimeout(err error) bool {
-	var t net.Error
-	return errors.As(err, &t) && t.Timeout()
 }

@@ -94,29 +94,31 @@ func (r *Repository) follow(ctx context.Context) {
 		store.Follow(ctx, store.FollowOptions{
 			Branch: r.Remote.Main, Wake: r.wakeMain, Poll: pollInterval,
 			OnChange: func(ctx context.Context, _, s *store.Snapshot) error { return r.mainChanged(ctx, s) },
-			OnError:  func(err error) { r.trouble(ctx, err, func(h *Health) { h.Main = err }) },
+			OnError:  func(err error) { r.trouble(ctx, "main", err, func(h *Health) *error { return &h.Main }) },
 		})
 	})
 	all.Go(func() {
 		store.Follow(ctx, store.FollowOptions{
 			Branch: r.Remote.Status, Wake: r.wakeStatus, Poll: pollInterval,
 			OnChange: func(_ context.Context, _, s *store.Snapshot) error { return r.statusChanged(s) },
-			OnError:  func(err error) { r.trouble(ctx, err, func(h *Health) { h.Status = err }) },
+			OnError:  func(err error) { r.trouble(ctx, "status", err, func(h *Health) *error { return &h.Status }) },
 		})
 	})
 	if r.Remote.Listen != nil {
 		all.Go(func() {
-			r.Remote.Listen(ctx, r.moved, func(err error) { r.trouble(ctx, err, func(h *Health) { h.Events = err }) })
+			r.Remote.Listen(ctx, r.moved, func(err error) { r.trouble(ctx, "events", err, func(h *Health) *error { return &h.Events }) })
 		})
 	}
 }
 
-// trouble notes what does not work, or works again.
-func (r *Repository) trouble(ctx context.Context, err error, note func(*Health)) {
-	if err != nil {
-		logr.FromContextOrDiscard(ctx).Info("repository trouble", "connection", r.Connection, "error", err.Error())
+// trouble notes what does not work, or works again, of a part of the repository, and logs it when
+// that is news.
+func (r *Repository) trouble(ctx context.Context, part string, err error, of func(*Health) *error) {
+	var before error
+	r.setHealth(func(h *Health) { before, *of(h) = *of(h), err })
+	if !same(before, err) {
+		store.LogTrouble(logr.FromContextOrDiscard(ctx).WithValues("connection", r.Connection), part, err)
 	}
-	r.setHealth(note)
 }
 
 func (r *Repository) moved(ref string, tip store.Hash) {

@@ -86,11 +86,6 @@ func (r *Repository) notePush(ctx context.Context, err error) {
 	case errors.Is(err, store.ErrRejected):
 		logr.FromContextOrDiscard(ctx).Info("push rejected", "connection", r.Connection, "error", err.Error())
 	case err == nil || errors.As(err, &notTaken):
-		r.mu.Lock()
-		before := r.health.Pushes
-		r.mu.Unlock()
-		if !same(before, err) {
-			r.trouble(ctx, err, func(h *Health) { h.Pushes = err })
-		}
+		r.trouble(ctx, "pushes", err, func(h *Health) *error { return &h.Pushes })
 	}
 }

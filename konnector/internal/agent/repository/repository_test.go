@@ -3,9 +3,12 @@ package repository
 import (
 	"context"
 	"crypto/sha1"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,8 +93,10 @@ func (w *world) signal(add func()) {
 
 func (w *world) signal2(c Change) { w.signal(func() { w.changes = append(w.changes, c) }) }
 
-func (w *world) run() {
-	ctx, cancel := context.WithCancel(w.Context())
+func (w *world) run() { w.runIn(w.Context()) }
+
+func (w *world) runIn(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -601,6 +608,48 @@ func TestExplainStaysTheSame(t *testing.T) {
 	if same(a, store.ErrUnauthorized) || same(nil, a) || !same(nil, nil) {
 		t.Error("different troubles are the same")
 	}
+}
+
+func TestExplainNamesACertificate(t *testing.T) {
+	for words, why := range map[string]error{
+		"its certificate is not trusted": x509.UnknownAuthorityError{},
+		"its certificate has expired":    x509.CertificateInvalidError{Reason: x509.Expired},
+	} {
+		if reason, message := Explain(fmt.Errorf("fetch: %w", &tls.CertificateVerificationError{Err: why})); reason != ReasonUnreachable || !strings.Contains(message, words) {
+			t.Errorf("%v is %s: %s", why, reason, message)
+		}
+	}
+}
+
+func TestTroubleIsLoggedOnceAndWhenItIsOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		remote := memstore.New()
+		w := newWorld(t, "", remote)
+		var mu sync.Mutex
+		var lines []string
+		w.runIn(logr.NewContext(t.Context(), funcr.New(func(_, line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines = append(lines, line)
+		}, funcr.Options{})))
+		w.until("contact", func() bool { return w.repo.Health().Contacted })
+		remote.SetFault(func(memstore.Call) error { return store.ErrUnauthorized })
+		time.Sleep(10 * pollInterval)
+		remote.SetFault(nil)
+		time.Sleep(2 * pollInterval)
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(lines)
+		if want := []string{
+			`"level"=0 "msg"="repository trouble" "connection"="default" "part"="main" "error"="fetch: credential refused"`,
+			`"level"=0 "msg"="repository trouble" "connection"="default" "part"="status" "error"="fetch: credential refused"`,
+			`"level"=0 "msg"="repository works again" "connection"="default" "part"="main"`,
+			`"level"=0 "msg"="repository works again" "connection"="default" "part"="status"`,
+		}; !slices.Equal(lines, want) {
+			t.Errorf("logged %q, want %q", lines, want)
+		}
+	})
 }
 
 func TestExplainHasTheWordsOfAHostWithoutRoom(t *testing.T) {

@@ -39,7 +39,7 @@ func TestDecisions(t *testing.T) {
 	t.Run("D6_the repository is lost", play("The repository is lost", 6, testRepositoryLost))
 	t.Run("D3_the app cluster is restored", play("The app cluster was restored", 1, testAppClusterRestored))
 	t.Run("D5_the control plane is restored", func(t *testing.T) {
-		testControlPlaneRestored(t, c, slices.Concat(recovery.section(t, "The control plane was restored", 6), recovery.section(t, "Services are missing on the control plane", 2)))
+		testControlPlaneRestored(t, c, slices.Concat(recovery.section(t, "The control plane was restored", 9), recovery.section(t, "Services are missing on the control plane", 2)))
 	})
 	c.watch(t)
 	t.Run("D5_all services vanish and are made again when a person says so", play("Services are missing on the control plane", 2, testServicesMissing))

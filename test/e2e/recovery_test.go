@@ -23,9 +23,13 @@ import (
 
 const recoveryPage = "docs/recovery.md"
 
+const stopBridges = "kubectl scale -n gitbind-system deployment -l 'app.kubernetes.io/name in (gitbind-gitbridge, gitbind-shard)' --replicas="
+
 // notTyped are commands of the page that no test types, and why.
 var notTyped = map[string]string{
 	"kubectl rollout restart -n gitbind-system deployment/gitbind-backend   # control plane": "the backend is a process here, which testControlPlaneRestored restarts",
+	stopBridges + "0     # control plane":                                                    "the bridge is a process here, which testControlPlaneRestored stops",
+	stopBridges + "2     # control plane":                                                    "and begins again",
 }
 
 // Flags beside what the page says: no person is there to be asked, the machine may be busy,
@@ -392,8 +396,8 @@ func testAppClusterRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) {
 	ctx := t.Context()
 	control := c.Cluster(env.Control)
-	endAll, endBridges, owners, shares, reconnect := commands[0], commands[1], commands[2], commands[3], commands[5]
-	approve, recreate := commands[6], commands[7]
+	endKeys, endAll, endBridges, owners, shares, reconnect := commands[1], commands[2], commands[3], commands[4], commands[5], commands[8]
+	approve, recreate := commands[9], commands[10]
 	c.order(t, "control-edited", "control-deleted")
 	share := []string{"view", "--user", env.Bob, "--yes"}
 	c.plugin(t, append([]string{"share"}, share...)...)
@@ -401,8 +405,11 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.supervise(t)()
 	c.watch(t)
+	keys := func() string {
+		return must(t)(c.Kubectl(ctx, c.Control(), "get", "clusterbinding", c.id, "-o", "jsonpath={.spec.encryption}"))
+	}
+	registered := keys()
 	secrets := scan.New()
 	bridges := func() string { return c.secret(t, secrets, c.Control(), "gb-"+c.id, "gitbind-bridge")["password"] }
 	stolen, bridge := c.credential(t, secrets)["password"], bridges()
@@ -419,6 +426,13 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 	if err := control.Restore(ctx, snapshot); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.Bridge.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.types(t, endKeys, nil)
+	if left := keys(); left != "" {
+		t.Errorf("registered is still %s", left)
+	}
 	c.types(t, endAll, nil)
 	c.types(t, endBridges, nil)
 	if out := c.types(t, owners, nil); !strings.Contains(out, c.id) || !strings.Contains(out, c.user) {
@@ -428,9 +442,11 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 		t.Errorf("what was shared with %s when the snapshot was taken is not in\n%s", env.Bob, out)
 	}
 	c.noticed(t)
+	defer c.supervise(t)() // it begins the bridge
 	c.connectionSays(t, c.admin(), "False CredentialRefused", "kubectl gitbind connect")
 	c.types(t, reconnect, fill{"URL": c.BackendURL + andProcess})
 	eventually(t, "the bridge has another credential", func(context.Context) (string, bool) { return "", bridges() != bridge })
+	eventually(t, "the cluster's keys are registered", func(context.Context) (string, bool) { now := keys(); return now, now == registered && now != "" })
 	for user, password := range map[string]string{"konnector": stolen, "bridge": bridge} {
 		if c.counts(t, user, password, c.id) {
 			t.Errorf("a credential of the %s from before the snapshot counts", user)

@@ -20,7 +20,7 @@ func main() {
 	hostile.AttackIfAsked()
 	o := hostile.Options{Out: os.Stdout}
 	flag.IntVar(&o.Hostile, "repositories", 100, "how many repositories attack")
-	flag.IntVar(&o.Claims, "claims", 200, "how many claims the innocent tenant orders, alone and during the attack")
+	flag.IntVar(&o.Claims, "claims", 500, "how many claims the innocent tenant orders, alone and during the attack")
 	flag.Uint64Var(&o.Seed, "seed", 1, "in which order the attacks come")
 	backend := flag.Int64("backend-memory", 1024, "the backend's limit of memory in MiB, with git; 0 for none. It needs root and control groups")
 	bridge := flag.Int64("bridge-memory", 768, "the bridge's limit of memory in MiB; 0 for none")

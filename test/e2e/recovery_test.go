@@ -405,6 +405,8 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	stop := c.supervise(t)
+	defer func() { stop() }()
 	c.watch(t)
 	keys := func() string {
 		return must(t)(c.Kubectl(ctx, c.Control(), "get", "clusterbinding", c.id, "-o", "jsonpath={.spec.encryption}"))
@@ -426,6 +428,7 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 	if err := control.Restore(ctx, snapshot); err != nil {
 		t.Fatal(err)
 	}
+	stop()
 	if err := c.Bridge.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -442,7 +445,7 @@ func testControlPlaneRestored(t *testing.T, c *tenant, commands []*pageCommand) 
 		t.Errorf("what was shared with %s when the snapshot was taken is not in\n%s", env.Bob, out)
 	}
 	c.noticed(t)
-	defer c.supervise(t)() // it begins the bridge
+	stop = c.supervise(t) // which begins the bridge again
 	c.connectionSays(t, c.admin(), "False CredentialRefused", "kubectl gitbind connect")
 	c.types(t, reconnect, fill{"URL": c.BackendURL + andProcess})
 	eventually(t, "the bridge has another credential", func(context.Context) (string, bool) { return "", bridges() != bridge })

@@ -225,8 +225,8 @@ func stalePush(req *pushRequest, ref string) []byte {
 }
 
 // receivePack has git do the push. It keeps the objects apart until it has seen
-// that they are whole, and sets a ref only from the value that was judged. Worked is as how many
-// bytes that counts.
+// that they are whole, and sets a ref only from the value that was judged. Worked is what that
+// counts as, in bytes.
 func (r *repository) receivePack(ctx context.Context, caller access.Caller, req *pushRequest, stdin io.Reader) (answer []byte, worked int64, err error) {
 	// The rules have said as much already; git looks once more.
 	args := []string{"-c", "receive.denyDeletes=true"}

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"math"
 	"os"
 	"time"
 
@@ -50,8 +51,8 @@ func (w *workRates) begin(ctx context.Context, who holder, bytes int64) (done fu
 				return nil, ctx.Err()
 			}
 			missing := float64(counted) - limiter.Tokens()
-			again := time.Duration(missing / float64(limiter.Limit()) * float64(time.Second))
-			return nil, refusal.New(refusal.Unavailable, "your repositories have had the Git host work on much just now: try again in %s. A platform operator allows more (--max-work of the backend)", again.Round(time.Second))
+			again := time.Duration(math.Ceil(missing/float64(limiter.Limit()))) * time.Second
+			return nil, refusal.New(refusal.Unavailable, "your repositories have had the Git host work on much just now: try again in %s. A platform operator allows more (--max-work of the backend)", again)
 		}
 	}
 	return func(worked int64) {

@@ -60,7 +60,7 @@ func TestH4_AnOwnerWhoHasMadeMuchWorkWaitsAndNobodyElse(t *testing.T) {
 		took(mallory, 0, 50_000)
 		began := time.Now()
 		_, err := w.begin(t.Context(), mallory, 1)
-		if no := (*refusal.Refusal)(nil); !errors.As(err, &no) || !strings.Contains(no.Words, "try again in 50s") || time.Since(began) > 0 {
+		if no := (*refusal.Refusal)(nil); !errors.As(err, &no) || !strings.Contains(no.Words, "try again in 51s") || time.Since(began) > 0 {
 			t.Errorf("who would wait for a minute is told %v after %s", err, time.Since(began))
 		}
 		ctx, cancel := context.WithCancel(t.Context())

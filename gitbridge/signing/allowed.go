@@ -30,8 +30,7 @@ func AllowedSigner(principal string, key Key) string {
 // ParseAllowedSigners reads a file in the form of OpenSSH's allowed_signers, which git
 // reads, too (gpg.ssh.allowedSignersFile): "principals [options] keytype key [comment]".
 // Of the options it knows namespaces, valid-after and valid-before; a line with another
-// one is an error, and so are a pattern of namespaces and a certificate authority: it would
-// allow less than it says.
+// one is an error, and so is a certificate authority: it would allow less than it says.
 // Patterns of principals are not compared with the committer: a key counts for
 // anybody who has it.
 func ParseAllowedSigners(text string) (AllowedSigners, error) {
@@ -69,10 +68,7 @@ func parseLine(line string) (a Allowed, counts bool, err error) {
 		value = strings.Trim(value, `"`)
 		switch strings.ToLower(name) {
 		case "namespaces":
-			counts = slices.Contains(strings.Split(value, ","), namespace)
-			if strings.ContainsAny(value, "*?!") {
-				err = fmt.Errorf("namespaces %q is a pattern, which is not understood: write %q", value, namespace)
-			}
+			counts = MatchesList(strings.Split(value, ","), func(pattern string) bool { return MatchesPattern(pattern, namespace) })
 		case "valid-after":
 			a.After, err = parseTime(value)
 		case "valid-before":

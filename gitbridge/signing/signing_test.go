@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,13 +87,16 @@ func TestAllowedSigners(t *testing.T) {
 			t.Errorf("%s at %s: %v", c.key, c.at, got)
 		}
 	}
+	for namespaces, want := range map[string]int{"*": 1, "file,gi?": 1, "git,file*": 1, "file@*": 0, "git,!git": 0, "*,!file": 1, "g[i]t": 0, "GIT": 0} {
+		keys, err := ParseAllowedSigners(fmt.Sprintf("a namespaces=%q %s", namespaces, alice))
+		if err != nil || len(keys) != want {
+			t.Errorf("namespaces %s: %d keys, %v", namespaces, len(keys), err)
+		}
+	}
 	for text, words := range map[string]string{
 		"alice@example.com":                          "line 1",
 		"\nalice@example.com ssh-ed25519 AAAA":       "line 2",
 		"a cert-authority " + string(alice):          "cert-authority is not understood",
-		`a namespaces="*" ` + string(alice):          "is a pattern",
-		`a namespaces="file,gi?" ` + string(alice):   "is a pattern",
-		`a namespaces="git,!git" ` + string(alice):   "is a pattern",
 		`a valid-before="tomorrow" ` + string(alice): "is no time",
 		`a valid-before="20261340" ` + string(alice): "is no time",
 		string(alice): "want principals",

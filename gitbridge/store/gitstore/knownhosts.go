@@ -8,13 +8,13 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"gitbind.dev/gitbridge/signing"
 	"gitbind.dev/gitbridge/store"
 )
 
@@ -31,7 +31,7 @@ func hostKeysOf(address string, file []byte) *hostKeys {
 	for line := range bytes.Lines(file) {
 		marker, hosts, key, _, _, err := ssh.ParseKnownHosts(line)
 		switch {
-		case err != nil || !matchesAny(hosts, k.name):
+		case err != nil || !signing.MatchesList(hosts, func(pattern string) bool { return matches(pattern, k.name) }):
 			// As OpenSSH does: what is no line is no key.
 		case marker == "revoked":
 			k.revoked = append(k.revoked, key)
@@ -42,29 +42,11 @@ func hostKeysOf(address string, file []byte) *hostKeys {
 	return k
 }
 
-// matchesAny reports whether a host is one of a line's: one pattern of it matches, and none
-// with a "!".
-func matchesAny(patterns []string, name string) (yes bool) {
-	for _, p := range patterns {
-		p, not := strings.CutPrefix(p, "!")
-		if !matches(p, name) {
-			continue
-		}
-		if not {
-			return false
-		}
-		yes = true
-	}
-	return yes
-}
-
-var wildcards = strings.NewReplacer(`\*`, `.*`, `\?`, `.`)
-
+// matches reports whether a pattern of a line is one of a host, as it is or hashed.
 func matches(pattern, name string) bool {
 	hashed, ok := strings.CutPrefix(pattern, "|1|")
 	if !ok {
-		yes, err := regexp.MatchString("^"+wildcards.Replace(regexp.QuoteMeta(strings.ToLower(pattern)))+"$", name)
-		return yes && err == nil
+		return signing.MatchesPattern(strings.ToLower(pattern), name)
 	}
 	salt, sum, _ := strings.Cut(hashed, "|")
 	key, errKey := base64.StdEncoding.DecodeString(salt)

@@ -48,6 +48,8 @@ type health struct {
 	broken [slots]struct {
 		err   error
 		since time.Time
+		// logged is the error that the log says last, nil for none.
+		logged error
 	}
 }
 
@@ -64,16 +66,26 @@ func (h *health) set(s slot, err error) {
 		h.broken[s].err = err
 	}
 	h.mu.Unlock()
-	news := !isSame(before.err, err)
-	if news {
-		store.LogTrouble(h.log, s.String(), err)
-	}
-	if news || err == nil && s == fetching {
+	h.note(s)
+	if !isSame(before.err, err) || err == nil && s == fetching {
 		h.changed()
 	}
 	if err != nil && before.err == nil {
-		time.AfterFunc(toldAfter, h.changed)
+		time.AfterFunc(toldAfter, func() { h.note(s); h.changed() })
 	}
+}
+
+// note logs what does not work, or works again, if the log does not say it yet. What is over
+// before it is told is not logged: a backend that restarts cuts the events of all clusters.
+func (h *health) note(s slot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := &h.broken[s]
+	if isSame(b.logged, b.err) || b.err != nil && h.now().Sub(b.since) < toldAfter {
+		return
+	}
+	b.logged = b.err
+	store.LogTrouble(h.log, s.String(), b.err)
 }
 
 // isSame reports whether two errors are one trouble to people.

@@ -760,6 +760,11 @@ func TestTroubleIsLoggedWhenItBeginsChangesAndEnds(t *testing.T) {
 		for range 2 {
 			r.Listening(errors.New("the backend closed the event stream"))
 		}
+		time.Sleep(time.Second)
+		r.Listening(nil)
+		logs("of events that are back soon")
+		r.Listening(errors.New("the backend closed the event stream"))
+		time.Sleep(5 * time.Second)
 		r.Listening(nil)
 		logs("of events", `"level"=0 "msg"="repository trouble" "part"="events" "error"="the backend closed the event stream"`, `"level"=0 "msg"="repository works again" "part"="events"`)
 	})

@@ -79,13 +79,24 @@ func (r *Repository) Refused() (int, []v1alpha1.RefusedFile) {
 
 const maxRefused = 50
 
-// notePush notes what came of a push, and logs what its host did not take.
+// notePush notes what came of a push, and logs why the host did not take it.
 func (r *Repository) notePush(ctx context.Context, err error) {
+	log := logr.FromContextOrDiscard(ctx).WithValues("connection", r.Connection)
 	var notTaken *store.NotTakenError
 	switch {
 	case errors.Is(err, store.ErrRejected):
-		logr.FromContextOrDiscard(ctx).Info("push rejected", "connection", r.Connection, "error", err.Error())
+		log.Info("push rejected", "error", err.Error())
+		return
+	case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrRewritten), errors.Is(err, ErrMoved), ctx.Err() != nil:
+		return // that says nothing of the host
 	case err == nil || errors.As(err, &notTaken):
-		r.trouble(ctx, "pushes", err, func(h *Health) *error { return &h.Pushes })
+		r.setHealth(func(h *Health) { h.Pushes = err })
+	}
+	r.mu.Lock()
+	before := r.pushTrouble
+	r.pushTrouble = err
+	r.mu.Unlock()
+	if !same(before, err) {
+		store.LogTrouble(log, "pushes", err)
 	}
 }

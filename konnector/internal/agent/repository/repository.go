@@ -96,6 +96,8 @@ type Repository struct {
 	resumed   chan struct{}
 	suspend   context.CancelFunc
 	health    Health
+	// pushTrouble is why the last push did not come to the host, as the log says it.
+	pushTrouble error
 	// mainSeen and statusSeen are what the subscribers know.
 	mainSeen, statusSeen   *store.Snapshot
 	mainKnown, statusKnown bool

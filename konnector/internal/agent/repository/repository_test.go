@@ -652,6 +652,53 @@ func TestTroubleIsLoggedOnceAndWhenItIsOver(t *testing.T) {
 	})
 }
 
+// A host may answer fetches, and refuse pushes: what it says of them is in the log alone.
+func TestWhyOnlyPushesFailIsLogged(t *testing.T) {
+	t.Parallel()
+	remote := memstore.New()
+	w := newWorld(t, "", remote)
+	var mu sync.Mutex
+	var lines []string
+	ctx := logr.NewContext(t.Context(), funcr.New(func(_, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}, funcr.Options{}))
+	w.runIn(ctx)
+	w.until("contact", func() bool { return w.repo.Health().Contacted })
+	tries := 0
+	update := func() error {
+		tries++
+		_, err := w.repo.Update(ctx, store.Edit{Subject: "s", Apply: func(t *store.Tree) error { return t.Write("a", fmt.Append(nil, tries)) }})
+		return err
+	}
+	remote.SetFault(func(c memstore.Call) error {
+		if c.Op == memstore.Push {
+			return errors.New("the remote answered 503 Service Unavailable: try again in 50s")
+		}
+		return nil
+	})
+	for range 2 {
+		if update() == nil {
+			t.Fatal("it was pushed")
+		}
+	}
+	remote.SetFault(nil)
+	for range 2 {
+		if err := update(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{
+		`"level"=0 "msg"="repository trouble" "connection"="default" "part"="pushes" "error"="push: the remote answered 503 Service Unavailable: try again in 50s"`,
+		`"level"=0 "msg"="repository works again" "connection"="default" "part"="pushes"`,
+	}; !slices.Equal(lines, want) {
+		t.Errorf("logged %q, want %q", lines, want)
+	}
+}
+
 func TestExplainHasTheWordsOfAHostWithoutRoom(t *testing.T) {
 	err := &store.NotTakenError{Reason: "the disk of the Git host is full", Words: "remote: objects/tmp_objdir-incoming-h5sTq1: no space left"}
 	reason, message := Explain(fmt.Errorf("commit x: %w", err))

@@ -26,7 +26,7 @@ func TestRolledOut(t *testing.T) {
 	} {
 		d := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: c.replicas}, Status: c.status}
 		d.Generation = 2
-		if got := RolledOut(d); got != c.want {
+		if got := IsRolledOut(d); got != c.want {
 			t.Errorf("%s: %t", c.what, got)
 		}
 	}

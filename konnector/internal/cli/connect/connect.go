@@ -252,6 +252,7 @@ func (c connecting) wait(ctx context.Context, credential *restapi.Credential) er
 		return nil
 	}
 	fmt.Fprintln(c.Terminal.Out, "Waiting until the konnector has reached the repository:")
+	began := time.Now()
 	err := WaitReady(ctx, c.Call, c.Name, Awaited(c.before, credential), c.Timeout)
 	var late *appcluster.NotReady
 	if errors.As(err, &late) && late.Condition == nil {
@@ -263,7 +264,7 @@ func (c connecting) wait(ctx context.Context, credential *restapi.Credential) er
 	if err != nil {
 		return err
 	}
-	return waitRolledOut(ctx, c.Call, c.Timeout)
+	return waitRolledOut(ctx, c.Call, max(c.Timeout-time.Since(began), time.Second))
 }
 
 func (c connecting) printNext(connection *v1alpha1.Connection, offers []string) {

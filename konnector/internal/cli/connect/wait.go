@@ -47,7 +47,7 @@ func WaitReady(ctx context.Context, call command.Call, name string, expires *met
 }
 
 // waitRolledOut waits until the cluster's Deployment of the konnector is rolled out, and says so,
-// if there is one. Until then a konnector of before works on, by which the Connection is ready.
+// if there is one. Until then the one before it goes on, by which the Connection is ready.
 func waitRolledOut(ctx context.Context, call command.Call, timeout time.Duration) error {
 	p := progress.Begin(call.Terminal, "waiting until the konnector is rolled out")
 	defer p.End()
@@ -63,25 +63,31 @@ func waitRolledOut(ctx context.Context, call command.Call, timeout time.Duration
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, now); err != nil {
 			return false, nil
 		}
-		return appcluster.RolledOut(now), rollout(now)
+		return appcluster.IsRolledOut(now), rollout(now)
 	})
 	var late *appcluster.NotReady
 	switch {
 	case errors.As(err, &late) && now != nil:
-		return fmt.Errorf("%w. The cluster is connected, and the konnector of before works on until pods of the image %s start. See: kubectl describe pods -n %s",
-			err, appcluster.Image(now), appcluster.SystemNamespace)
+		goesOn := ", and the konnector before it goes on until pods of the image " + appcluster.Image(now) + " start"
+		if appcluster.IsReplaced(now) {
+			goesOn = ""
+		}
+		return fmt.Errorf("%w. The cluster is connected%s. See: kubectl describe pods -n %s", err, goesOn, appcluster.SystemNamespace)
 	case err == nil && now != nil:
 		p.Say("deployment/konnector in " + appcluster.SystemNamespace + " rolled out")
 	}
 	return err
 }
 
-// rollout is how far that of a Deployment is.
+// rollout says what is missing until a Deployment is rolled out.
 func rollout(d *appsv1.Deployment) *metav1.Condition {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
 			return &metav1.Condition{Reason: c.Reason, Message: c.Message}
 		}
+	}
+	if appcluster.IsReplaced(d) {
+		return &metav1.Condition{Reason: "Unavailable", Message: fmt.Sprintf("none of the konnector's %d pods is available", d.Status.Replicas)}
 	}
 	return &metav1.Condition{Reason: "RollingOut", Message: fmt.Sprintf("%d of the konnector's %d pods are new", d.Status.UpdatedReplicas, d.Status.Replicas)}
 }

@@ -73,7 +73,7 @@ func TestAKonnectorThatIsNotRolledOutIsNotConnected(t *testing.T) {
 	}
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
 	const rolledOut, image = "  deployment/konnector in gitbind-system rolled out\n", "registry.example.com/gitbind-konnector:v2"
-	const says = "The cluster is connected, and the konnector of before works on until pods of the image " + image + " start. See: kubectl describe pods -n gitbind-system"
+	const says = "The cluster is connected, and the konnector before it goes on until pods of the image " + image + " start. See: kubectl describe pods -n gitbind-system"
 	for _, c := range []struct {
 		what         string
 		noDeployment bool
@@ -87,6 +87,8 @@ func TestAKonnectorThatIsNotRolledOutIsNotConnected(t *testing.T) {
 		{"no new pod may be made", false, &appsv1.DeploymentStatus{Replicas: 2, AvailableReplicas: 2, Conditions: []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota"},
 		}}, time.Second, false, "Deployment konnector is not ready after 1s: exceeded quota (FailedCreate). " + says},
+		{"no pod is up", false, &appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: 2, UnavailableReplicas: 2}, time.Second, false,
+			"none of the konnector's 2 pods is available (Unavailable). The cluster is connected. See: kubectl describe pods -n gitbind-system"},
 		{"one that somebody else deploys", true, &appsv1.DeploymentStatus{Replicas: 3, UpdatedReplicas: 1, AvailableReplicas: 2}, time.Second, false, says},
 		{"it is rolled out", false, &appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}, time.Minute, true, ""},
 		{"one that somebody else deploys is rolled out", true, &appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}, time.Minute, true, ""},

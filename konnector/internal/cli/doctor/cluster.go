@@ -146,7 +146,7 @@ func (p *patient) konnector(ctx context.Context) Finding {
 		return fail(do, "%s", absent.Say(p.Now()))
 	case deployment.Name != "" && deployment.Status.AvailableReplicas < 1:
 		return warn(do, "one is in charge, but the Deployment's pods are not available")
-	case deployment.Name != "" && !appcluster.RolledOut(&deployment):
+	case deployment.Name != "" && !appcluster.IsReplaced(&deployment):
 		return warn(do, "one is in charge, but that of the image %s is not rolled out: the one before it goes on", appcluster.Image(&deployment))
 	}
 	return ok("in charge")

@@ -80,7 +80,7 @@ func (in Input) find(ctx context.Context) Versions {
 	defer cancel()
 	var deployment appsv1.Deployment
 	if in.Cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &deployment) == nil {
-		v.Konnector, v.RollingOut = appcluster.Image(&deployment), !appcluster.RolledOut(&deployment)
+		v.Konnector, v.RollingOut = appcluster.Image(&deployment), !appcluster.IsReplaced(&deployment)
 	}
 	connections, err := in.Cluster.Connections(ctx)
 	if err != nil {

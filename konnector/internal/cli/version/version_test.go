@@ -26,19 +26,20 @@ func TestAKonnectorThatIsBeingRolledOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		updated int32
-		format  output.Format
-		want    string
+		updated, available int32
+		format             output.Format
+		want               string
 	}{
-		{1, output.Table, "Client:    kubectl-gitbind v2\nKonnector: gitbind-konnector:v2 (being rolled out)\n"},
-		{1, output.JSON, `{
+		{1, 2, output.Table, "Client:    kubectl-gitbind v2\nKonnector: gitbind-konnector:v2 (being rolled out)\n"},
+		{1, 2, output.JSON, `{
     "client": "v2",
     "konnector": "gitbind-konnector:v2",
     "rollingOut": true
 }
 `},
-		{2, output.Table, "Client:    kubectl-gitbind v2\nKonnector: gitbind-konnector:v2\n"},
-		{2, output.JSON, `{
+		{2, 2, output.Table, "Client:    kubectl-gitbind v2\nKonnector: gitbind-konnector:v2\n"},
+		{2, 0, output.Table, "Client:    kubectl-gitbind v2\nKonnector: gitbind-konnector:v2\n"},
+		{2, 2, output.JSON, `{
     "client": "v2",
     "konnector": "gitbind-konnector:v2"
 }
@@ -46,7 +47,7 @@ func TestAKonnectorThatIsBeingRolledOut(t *testing.T) {
 	} {
 		deployment := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: "konnector"},
-			Status:     appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: c.updated, AvailableReplicas: 2},
+			Status:     appsv1.DeploymentStatus{Replicas: 2, UpdatedReplicas: c.updated, AvailableReplicas: c.available},
 		}
 		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Image: "gitbind-konnector:v2"}}
 		var got bytes.Buffer

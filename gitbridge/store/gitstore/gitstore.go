@@ -59,7 +59,7 @@ type Options struct {
 	Pushed func(branch string, head store.Hash)
 	// Committer is the committer of every commit.
 	Committer store.Signature
-	// Signer, if not nil, signs the commits of main and status (branch.SignerOf).
+	// Signer, if not nil, signs the commits of main and status.
 	Signer *signing.Signer
 	// ReadSignatures says that commits are to say who signed them. It costs a tenth of a
 	// millisecond for each one that is signed.
@@ -198,7 +198,7 @@ func (r *Repository) Branch(name string) store.Branch {
 	}
 	b := branch.New(
 		at,
-		branch.Options{Committer: r.options.Committer, Signer: branch.SignerOf(name, r.options.Signer), Now: r.options.Now, TrustHints: r.options.TrustHints, Throttle: branchThrottle{r.http.throttle, name}},
+		branch.Options{Name: name, Committer: r.options.Committer, Signer: r.options.Signer, Now: r.options.Now, TrustHints: r.options.TrustHints, Throttle: branchThrottle{r.http.throttle, name}},
 	)
 	r.branches[name] = weak.Make(b)
 	runtime.AddCleanup(b, r.forget, name)

@@ -44,14 +44,20 @@ func (h *host) verify(branch, allowedSigners string) map[store.Hash]string {
 	return says
 }
 
-func TestStockGitVerifiesWhatWeSign(t *testing.T) {
-	t.Parallel()
-	h := newHost(t)
-	defer h.check()
+func newSigner(t *testing.T) *signing.Signer {
+	t.Helper()
 	signer, err := signing.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte("k"), ed25519.SeedSize)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return signer
+}
+
+func TestStockGitVerifiesWhatWeSign(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	defer h.check()
+	signer := newSigner(t)
 	signed := h.open(gitstore.Options{URL: h.newURL(), Signer: signer}).Branch("main")
 	update(t, signed, storetest.Put("a", "1"))
 	e := storetest.Put("a", "2")
@@ -105,10 +111,7 @@ func TestWhatIsProposedOrKeptIsNotSigned(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	defer h.check()
-	signer, err := signing.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte("k"), ed25519.SeedSize)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := newSigner(t)
 	signs := h.open(gitstore.Options{URL: h.newURL(), Signer: signer})
 	main := update(t, signs.Branch("main"), storetest.Put("a", "1"))
 	for branch, want := range map[string]signing.Key{"main": signer.Key(), "status": signer.Key(), "changes/b/ns/a": "", "conflicts/b/ns/a/1": "", "other": ""} {

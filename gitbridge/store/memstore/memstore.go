@@ -64,7 +64,7 @@ func New() *Remote {
 
 // Branch returns a new client of a branch, with its own knowledge.
 func (r *Remote) Branch(name string) store.Branch {
-	return branch.New(&remoteBranch{r, name}, branch.Options{Committer: r.Committer, Signer: branch.SignerOf(name, r.Signer), Now: r.Now, TrustHints: true})
+	return branch.New(&remoteBranch{r, name}, branch.Options{Name: name, Committer: r.Committer, Signer: r.Signer, Now: r.Now, TrustHints: true})
 }
 
 // SetFault sets a function that is called before and after each request took

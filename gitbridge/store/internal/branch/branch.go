@@ -82,8 +82,12 @@ var ErrGone = errors.New("the branch is at another commit")
 
 // Options are the parts of a Client that do not come from the remote.
 type Options struct {
+	// Name is the branch's.
+	Name      string
 	Committer store.Signature
-	// Signer, if not nil, signs all commits.
+	// Signer, if not nil, signs the commits of main and status. It does not sign those of other
+	// branches, such as those that propose a change: a signature says nothing of the branch, and
+	// who moves main to a commit that is signed would have it ordered.
 	Signer *signing.Signer
 	Now    func() time.Time
 	// TrustHints says that hints come from the remote itself. Otherwise it is
@@ -91,16 +95,6 @@ type Options struct {
 	TrustHints bool
 	// Throttle limits how often the remote is asked; nil for no limit.
 	Throttle Throttle
-}
-
-// SignerOf is what signs the commits of a branch: s on main and status, and nil on all others, such
-// as those that propose a change. A signature says nothing of the branch: who moves main to a
-// commit that is signed would have it ordered.
-func SignerOf(name string, s *signing.Signer) *signing.Signer {
-	if name == "main" || name == "status" {
-		return s
-	}
-	return nil
 }
 
 // Throttle limits how often a remote is asked, and by how many writers at once. Each
@@ -158,6 +152,9 @@ func New(r Remote, o Options) *Client {
 	}
 	if o.Throttle == nil {
 		o.Throttle = unthrottled{}
+	}
+	if o.Name != "main" && o.Name != "status" {
+		o.Signer = nil
 	}
 	c := &Client{remote: r, options: o, remoteLock: semaphore.NewWeighted(1)}
 	clients.Add(1)

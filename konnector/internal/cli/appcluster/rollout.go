@@ -1,6 +1,23 @@
 package appcluster
 
-import appsv1 "k8s.io/api/apps/v1"
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// KonnectorKey is the key of the Deployment of the konnector.
+var KonnectorKey = client.ObjectKey{Namespace: SystemNamespace, Name: "konnector"}
+
+// Konnector is the Deployment of the cluster's konnector; nil if there is none.
+func (c *Cluster) Konnector(ctx context.Context) (*appsv1.Deployment, error) {
+	var d appsv1.Deployment
+	if err := c.Get(ctx, KonnectorKey, &d); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return &d, nil
+}
 
 // IsReplaced reports whether no pod of a Deployment is of an older template than it has now.
 func IsReplaced(d *appsv1.Deployment) bool {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -53,7 +52,7 @@ func waitRolledOut(ctx context.Context, call command.Call, timeout time.Duration
 	defer p.End()
 	var now *appsv1.Deployment
 	watched := appcluster.Watched{
-		Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Key: client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, Tell: p.Say,
+		Kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Key: appcluster.KonnectorKey, Tell: p.Say,
 	}
 	err := call.Cluster.Until(ctx, watched, timeout, func(u *unstructured.Unstructured) (bool, *metav1.Condition) {
 		if now = nil; u == nil {

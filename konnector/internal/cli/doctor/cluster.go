@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -120,14 +119,13 @@ func (p *patient) served(definitions []*unstructured.Unstructured) Finding {
 // konnector looks whether one is in charge.
 func (p *patient) konnector(ctx context.Context) Finding {
 	do := "start it: it runs outside of this cluster, or kubectl gitbind connect URL installs it"
-	var deployment appsv1.Deployment
-	err := p.cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &deployment)
+	deployment, err := p.cluster.Konnector(ctx)
 	switch {
-	case err == nil:
+	case deployment != nil:
 		do = "kubectl describe pods -n " + appcluster.SystemNamespace
 	case apierrors.IsForbidden(err): // the Lease says what counts
 		do = "ask an administrator of this cluster to start it"
-	case !apierrors.IsNotFound(err):
+	case err != nil:
 		return fail("", "look for its Deployment: %v", err)
 	}
 	var lease coordinationv1.Lease
@@ -144,10 +142,10 @@ func (p *patient) konnector(ctx context.Context) Finding {
 		return fail("", "%v", err)
 	case absent != nil:
 		return fail(do, "%s", absent.Say(p.Now()))
-	case deployment.Name != "" && deployment.Status.AvailableReplicas < 1:
+	case deployment != nil && deployment.Status.AvailableReplicas < 1:
 		return warn(do, "one is in charge, but the Deployment's pods are not available")
-	case deployment.Name != "" && !appcluster.IsReplaced(&deployment):
-		return warn(do, "one is in charge, but that of the image %s is not rolled out: the one before it goes on", appcluster.Image(&deployment))
+	case deployment != nil && !appcluster.IsReplaced(deployment):
+		return warn(do, "one is in charge, but that of the image %s is not rolled out: the one before it goes on", appcluster.Image(deployment))
 	}
 	return ok("in charge")
 }

@@ -17,9 +17,7 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -148,32 +146,22 @@ func Apply(ctx context.Context, c *appcluster.Cluster, o Options, tell func(stri
 // warnOfTwo tells of a konnector in the cluster, beside which another must not
 // run. To end it is the person's decision: it may be the one that works.
 func warnOfTwo(ctx context.Context, c *appcluster.Cluster, tell func(string)) error {
-	running, err := konnector(ctx, c)
-	if err != nil || running == nil {
+	running, err := runningImage(ctx, c)
+	if err != nil || running == "" {
 		return err
 	}
 	tell("deployment/konnector in " + appcluster.SystemNamespace + " is there and stays: delete it before you run another konnector")
 	return nil
 }
 
-// konnector is the one that runs in the cluster; nil for none.
-func konnector(ctx context.Context, c *appcluster.Cluster) (*appsv1.Deployment, error) {
-	running := &appsv1.Deployment{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, running)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("look for a konnector in the cluster: %w", err)
-	}
-	return running, nil
-}
-
 // runningImage is the image of the cluster's konnector, "" for none.
 func runningImage(ctx context.Context, c *appcluster.Cluster) (string, error) {
-	running, err := konnector(ctx, c)
-	if err != nil || running == nil {
-		return "", err
+	running, err := c.Konnector(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look for a konnector in the cluster: %w", err)
+	}
+	if running == nil {
+		return "", nil
 	}
 	return appcluster.Image(running), nil
 }

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/command"
 	"gitbind.dev/konnector/internal/cli/output"
@@ -78,9 +75,8 @@ func (in Input) find(ctx context.Context) Versions {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var deployment appsv1.Deployment
-	if in.Cluster.Get(ctx, client.ObjectKey{Namespace: appcluster.SystemNamespace, Name: "konnector"}, &deployment) == nil {
-		v.Konnector, v.RollingOut = appcluster.Image(&deployment), !appcluster.IsReplaced(&deployment)
+	if konnector, err := in.Cluster.Konnector(ctx); err == nil && konnector != nil {
+		v.Konnector, v.RollingOut = appcluster.Image(konnector), !appcluster.IsReplaced(konnector)
 	}
 	connections, err := in.Cluster.Connections(ctx)
 	if err != nil {

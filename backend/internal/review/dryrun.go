@@ -118,9 +118,9 @@ func (s *Service) dryRun(ctx context.Context, cluster string, c *githost.Change,
 		return nil, false, err
 	}
 	change := v1alpha1.ProposedChange{Head: c.Head, Effect: c.Effect}
-	d, left := dryRunOf(all.Items, c.Branch, change)
-	if left != nil {
-		if err := s.DryRuns.Delete(ctx, left); client.IgnoreNotFound(err) != nil {
+	d, stale := dryRunOf(all.Items, c.Branch, change)
+	if stale != nil {
+		if err := s.DryRuns.Delete(ctx, stale); client.IgnoreNotFound(err) != nil {
 			return nil, false, err
 		}
 	}
@@ -197,9 +197,9 @@ func (s *Service) makeRoom(ctx context.Context, cluster string, all []v1alpha1.D
 
 // dryRunOf is what was asked about a change, also of another branch: on a Git host elsewhere a
 // branch and its pull request have one commit, which shows one check. Otherwise it is what was
-// asked about an older version of the branch, and nil where there is none. Left is what takes a
-// place, and is about an older version of the branch where another one has this version.
-func dryRunOf(all []v1alpha1.DryRun, branch string, change v1alpha1.ProposedChange) (d, left *v1alpha1.DryRun) {
+// asked about an older version of the branch, and nil where there is none. Where d is another
+// branch's, stale is the branch's own: it is about an older version, and only takes a place.
+func dryRunOf(all []v1alpha1.DryRun, branch string, change v1alpha1.ProposedChange) (d, stale *v1alpha1.DryRun) {
 	// Both find the same one where there are several.
 	slices.SortFunc(all, func(a, b v1alpha1.DryRun) int { return cmp.Compare(a.Name, b.Name) })
 	find := func(is func(v1alpha1.DryRun) bool) *v1alpha1.DryRun {

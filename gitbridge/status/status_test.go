@@ -21,15 +21,6 @@ import (
 
 var now = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-func scheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	s := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func TestStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 	t.Parallel()
 	earlier := metav1.NewTime(now.Add(-time.Hour))
@@ -56,7 +47,7 @@ func TestStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 	} {
 		before := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "c", Generation: c.generation}, Status: v1alpha1.ClusterBindingStatus{Conditions: c.present}}
 		var applies, updates int
-		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithStatusSubresource(before).WithObjects(before), interceptor.Funcs{
+		api := fakeapi.New(fakeapi.Builder().WithStatusSubresource(before).WithObjects(before), interceptor.Funcs{
 			SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
 				applies++
 				return nil
@@ -99,7 +90,7 @@ func TestWritersOfOneStatus(t *testing.T) {
 			t.Fatalf("kubectl %v: %v: %s", args, err, out)
 		}
 	}
-	api, err := client.New(control.Config(), client.Options{Scheme: scheme(t)})
+	api, err := client.New(control.Config(), client.Options{Scheme: fakeapi.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,14 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/policies/protection"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fakeapi"
 )
 
 // cluster is an app cluster with the policies, as an administrator sees it.
@@ -29,13 +28,7 @@ func start(t *testing.T) cluster {
 	t.Helper()
 	e := env.StartForTest(t, env.Options{Clusters: []string{env.App}, NoControllerManager: true})
 	app := e.Cluster(env.App)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(app.Config(), client.Options{Scheme: scheme})
+	c, err := client.New(app.Config(), client.Options{Scheme: fakeapi.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,14 +16,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/policies/evaluator"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fakeapi"
 )
 
 // Start starts an API server for a test, asked as its administrator.
@@ -36,11 +35,7 @@ func Start(t *testing.T) *Server {
 	}
 	config.QPS = -1
 	config.WarningHandlerWithContext = warnings{}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: fakeapi.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes"
 	clientsetfake "k8s.io/client-go/kubernetes/fake"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/rest"
@@ -48,9 +46,7 @@ import (
 func testFakes(t *testing.T, c *Cluster) {
 	ctx := testContext(t)
 	fatal(t, c.Apply(ctx, "kustomize/crds/control-plane"))
-	scheme := runtime.NewScheme()
-	fatal(t, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
-	admin, err := client.New(c.Config(), client.Options{Scheme: scheme})
+	admin, err := client.New(c.Config(), client.Options{Scheme: fakeapi.Scheme()})
 	fatal(t, err)
 	fatal(t, until(ctx, "our kinds to be served", func(ctx context.Context) (bool, error) {
 		err := errors.Join(admin.List(ctx, &v1alpha1.DryRunList{}), admin.List(ctx, &v1alpha1.ClusterBindingList{}))

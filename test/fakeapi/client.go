@@ -3,25 +3,39 @@ package fakeapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
-// Builder has what is in the cluster of a fake client.
-func Builder() *fake.ClientBuilder { return fake.NewClientBuilder() }
+// Builder has what is in the cluster of a fake client. Each has a Scheme of its own, as the client adds to it
+// the kinds that it does not find there.
+func Builder() *fake.ClientBuilder { return fake.NewClientBuilder().WithScheme(Scheme()) }
+
+// Scheme has the kinds that our programs know: Kubernetes' own, CustomResourceDefinitions and ours.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), v1alpha1.AddToScheme(s)))
+	return s
+}
 
 // New is a fake client of controller-runtime, mended. What intercepts requests to it comes
 // first.
@@ -56,11 +70,11 @@ func New(b *fake.ClientBuilder, intercept ...interceptor.Funcs) client.WithWatch
 	return c
 }
 
-// MapperWithout maps the kinds of a scheme, cluster-scoped, but for those whose name begins with a prefix: it is
+// MapperWithout maps the kinds of Scheme, cluster-scoped, but for those whose name begins with a prefix: it is
 // that of an API server that has not got them yet.
-func MapperWithout(scheme *runtime.Scheme, prefix string) meta.RESTMapper {
+func MapperWithout(prefix string) meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for kind := range scheme.AllKnownTypes() {
+	for kind := range Scheme().AllKnownTypes() {
 		if !strings.HasPrefix(kind.Kind, prefix) {
 			mapper.Add(kind, meta.RESTScopeRoot)
 		}

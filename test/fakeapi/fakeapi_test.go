@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,18 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 )
 
 func TestAMendedClientBehavesAsAnAPIServer(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	Behave(t, New(Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.DryRun{}, &v1alpha1.ClusterBinding{})), conditions, onFound)
+	Behave(t, New(Builder().WithStatusSubresource(&v1alpha1.DryRun{}, &v1alpha1.ClusterBinding{})), conditions, onFound)
 }
 
 func TestAMendedDynamicClientBehavesAsAnAPIServer(t *testing.T) {

@@ -11,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -39,17 +37,6 @@ func (t tokens) Verify(_ context.Context, raw string) (login.Identity, error) {
 		return login.Identity{}, refusal.New(refusal.Unauthenticated, "no token")
 	}
 	return id, nil
-}
-
-func scheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
 }
 
 func secret(id, name string, data map[string]string) *corev1.Secret {
@@ -84,7 +71,7 @@ func objects() []client.Object {
 
 func authenticator(t *testing.T, cached []client.Object, live client.Reader) *Authenticator {
 	t.Helper()
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(cached...))
+	c := fakeapi.New(fakeapi.Builder().WithObjects(cached...))
 	return &Authenticator{
 		Clusters: c, Konnector: c, Bridge: c, Live: live,
 		Login: tokens{
@@ -98,7 +85,7 @@ func authenticator(t *testing.T, cached []client.Object, live client.Reader) *Au
 }
 
 func TestAuthenticate(t *testing.T) {
-	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
+	live := fakeapi.New(fakeapi.Builder().WithObjects(objects()...))
 	a := authenticator(t, nil, live)
 	basic := func(user, password string) func(*http.Request) {
 		return func(r *http.Request) { r.SetBasicAuth(user, password) }
@@ -152,7 +139,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 func TestAgentsGoOnWhileTheAPIServerIsAway(t *testing.T) {
-	away := interceptor.NewClient(fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))), interceptor.Funcs{
+	away := interceptor.NewClient(fakeapi.New(fakeapi.Builder()), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("connection refused")
 		},
@@ -170,7 +157,7 @@ func TestAgentsGoOnWhileTheAPIServerIsAway(t *testing.T) {
 }
 
 func TestANewCredentialCountsBeforeTheCacheKnowsIt(t *testing.T) {
-	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
+	live := fakeapi.New(fakeapi.Builder().WithObjects(objects()...))
 	stale := secret(cluster, v1alpha1.KonnectorSecret, map[string]string{"sha256": credential.Hash(gbk("old")), "expires": now.Add(time.Hour).Format(time.RFC3339)})
 	a := authenticator(t, []client.Object{stale}, live)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -181,7 +168,7 @@ func TestANewCredentialCountsBeforeTheCacheKnowsIt(t *testing.T) {
 }
 
 func TestOnlyAKonnectorThatWasLetInWasSeen(t *testing.T) {
-	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
+	live := fakeapi.New(fakeapi.Builder().WithObjects(objects()...))
 	a := authenticator(t, nil, live)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	for _, c := range []struct{ user, password string }{{"konnector", gbk("wrong")}, {"bridge", gbb(cluster)}, {"person", "alice"}} {
@@ -210,7 +197,7 @@ func TestAClusterIsKnownUnlessThereIsNone(t *testing.T) {
 	if !a.Knows(t.Context(), cluster) || a.Knows(t.Context(), "k3none") || a.Knows(t.Context(), "../etc") {
 		t.Error("it knows others than there are")
 	}
-	a.Clusters = interceptor.NewClient(fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))), interceptor.Funcs{
+	a.Clusters = interceptor.NewClient(fakeapi.New(fakeapi.Builder()), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return errors.New("it is not read yet")
 		},

@@ -51,7 +51,7 @@ func asKonnector(a *Authenticator, token string) error {
 
 func TestTheFirstUseOfARenewedCredentialIsToldOnce(t *testing.T) {
 	keys := &promoter{counts: true}
-	a := authenticator(t, []client.Object{renewed()}, fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))))
+	a := authenticator(t, []client.Object{renewed()}, fakeapi.New(fakeapi.Builder()))
 	a.Keys, a.Log = keys, slog.New(slog.DiscardHandler)
 	for _, token := range []string{gbk("old"), gbk("new"), gbk("new"), gbk("new")} {
 		if err := asKonnector(a, token); err != nil {
@@ -70,7 +70,7 @@ func TestTheFirstUseOfARenewedCredentialIsToldOnce(t *testing.T) {
 func TestARenewedCredentialCountsWhileItsFirstUseCannotBeWritten(t *testing.T) {
 	keys := &promoter{err: errors.New("connection refused")}
 	at := now
-	a := authenticator(t, []client.Object{renewed()}, fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))))
+	a := authenticator(t, []client.Object{renewed()}, fakeapi.New(fakeapi.Builder()))
 	a.Keys, a.Log, a.Now = keys, slog.New(slog.DiscardHandler), func() time.Time { return at }
 	for range 3 {
 		if err := asKonnector(a, gbk("new")); err != nil {
@@ -87,7 +87,7 @@ func TestARenewedCredentialCountsWhileItsFirstUseCannotBeWritten(t *testing.T) {
 }
 
 func TestARenewedCredentialThatWasRotatedMeanwhileIsRefused(t *testing.T) {
-	a := authenticator(t, []client.Object{renewed()}, fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))))
+	a := authenticator(t, []client.Object{renewed()}, fakeapi.New(fakeapi.Builder()))
 	a.Keys, a.Log = &promoter{}, slog.New(slog.DiscardHandler)
 	if err := asKonnector(a, gbk("new")); !refusal.Is(err, refusal.Unauthenticated) {
 		t.Error(err)
@@ -157,7 +157,7 @@ func TestRequestsUnderWayEndWithTheirCredential(t *testing.T) {
 			},
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
-				live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
+				live := fakeapi.New(fakeapi.Builder().WithObjects(objects()...))
 				a := authenticator(t, nil, live)
 				a.Log = slog.New(slog.DiscardHandler)
 				ended := serve(t, a, handle)
@@ -185,7 +185,7 @@ func TestRequestsUnderWayEndWithTheirCredential(t *testing.T) {
 }
 
 func TestARequestEndsWhenItsCredentialExpires(t *testing.T) {
-	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
+	live := fakeapi.New(fakeapi.Builder().WithObjects(objects()...))
 	a := authenticator(t, nil, live)
 	a.Now = func() time.Time { return now.Add(time.Hour - 50*time.Millisecond) }
 	ended := serve(t, a, stream)
@@ -197,7 +197,7 @@ func TestARequestEndsWhenItsCredentialExpires(t *testing.T) {
 }
 
 func TestAPushFinishesThoughARenewalEndsItsCredential(t *testing.T) {
-	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
+	live := fakeapi.New(fakeapi.Builder().WithObjects(objects()...))
 	a := authenticator(t, nil, live)
 	a.Log = slog.New(slog.DiscardHandler)
 	ended := serve(t, a, stream)

@@ -30,7 +30,7 @@ type reviewer struct {
 
 func newReviewer(t *testing.T, allowed ...string) *reviewer {
 	r := &reviewer{allowed: allowed}
-	r.Client = interceptor.NewClient(fakeapi.New(fakeapi.Builder().WithScheme(scheme(t))), interceptor.Funcs{
+	r.Client = interceptor.NewClient(fakeapi.New(fakeapi.Builder()), interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 			review := o.(*authorizationv1.SubjectAccessReview)
 			a := review.Spec.ResourceAttributes
@@ -64,7 +64,7 @@ func TestWhoMayViewIsAMember(t *testing.T) {
 		{"no view", func(r *reviewer) { r.allowed = []string{"write gb-" + other + "/", "view gb-" + cluster + "/"} }, refusal.NotFound},
 		{"nobody to ask", func(r *reviewer) { r.err = errors.New("connection refused") }, refusal.Unavailable},
 	} {
-		live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...))
+		live := fakeapi.New(fakeapi.Builder().WithObjects(objects()...))
 		a := authenticator(t, nil, live)
 		reviews := newReviewer(t)
 		c.reviews(reviews)

@@ -23,7 +23,7 @@ import (
 // counting is an API server that counts what is read of it.
 func counting(t *testing.T, reads *atomic.Int64) client.WithWatch {
 	t.Helper()
-	return fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(objects()...), interceptor.Funcs{
+	return fakeapi.New(fakeapi.Builder().WithObjects(objects()...), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			reads.Add(1)
 			return c.Get(ctx, key, o, opts...)
@@ -112,7 +112,7 @@ func TestH7_OnePersonsMadeUpClustersAreFewReads(t *testing.T) {
 }
 
 func TestH7_ACredentialThatWasIssuedWhileStrangersGuessCounts(t *testing.T) {
-	live := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)))
+	live := fakeapi.New(fakeapi.Builder())
 	a := authenticator(t, nil, live)
 	a.liveReads = newLiveReads(50 * time.Millisecond)
 	stop := make(chan struct{})

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"gitbind.dev/backend/internal/access"
 	"gitbind.dev/backend/internal/copies"
@@ -49,12 +47,6 @@ func (places) URL(cluster string) string { return "https://git.example.com/" + c
 func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 	t.Parallel()
 	const id = "k3x9d2abqw"
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	for name, c := range map[string]struct {
@@ -74,7 +66,7 @@ func TestWhatTheGitHostGivesIsForWhoseCredentialCounts(t *testing.T) {
 			if c.copied {
 				cb.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionCopied, Status: metav1.ConditionTrue}}
 			}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb))
+			api := fakeapi.New(fakeapi.Builder().WithObjects(cb))
 			keys := &keyring.Keyring{Client: api, Live: api, Lifetime: 90 * time.Hour, Now: clock}
 			host := &accounts{}
 			s := &Service{Client: api, Live: api, Host: places{}, Accounts: host, Keys: keys, Copies: copies.New(now), Log: slog.New(slog.DiscardHandler), Now: clock}

@@ -9,8 +9,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -48,17 +46,11 @@ type world struct {
 
 func newWorld(t *testing.T, spec v1alpha1.ClusterBindingSpec) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	spec.Owner = ownerOf(alice)
 	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: id, UID: "u1"}, Spec: spec, Status: v1alpha1.ClusterBindingStatus{
 		TenantNamespace: "gb-" + id, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
 	}}
-	w := &world{t: t, api: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb).WithStatusSubresource(cb))}
+	w := &world{t: t, api: fakeapi.New(fakeapi.Builder().WithObjects(cb).WithStatusSubresource(cb))}
 	c := interceptor.NewClient(w.api, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			review, ok := o.(*authorizationv1.SubjectAccessReview)

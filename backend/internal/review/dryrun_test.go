@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -39,16 +38,12 @@ func newTrying(t *testing.T) *trying {
 	t.Helper()
 	w, objects := quotaWorld(t, nil)
 	y := &trying{world: w, Service: w.service(t, nil), T: t, at: time.Unix(1_800_000_000, 0)}
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	count := func(o client.Object) {
 		if _, ok := o.(*v1alpha1.DryRun); ok {
 			y.writes++
 		}
 	}
-	y.control = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(append(objects, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: cluster}})...).
+	y.control = fakeapi.New(fakeapi.Builder().WithObjects(append(objects, &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: cluster}})...).
 		WithStatusSubresource(&v1alpha1.DryRun{}), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			count(o)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/access"
@@ -162,16 +161,12 @@ func newWorld() *world {
 
 func (w *world) service(t *testing.T, change func(*v1alpha1.ClusterBinding), more ...client.Object) *Service {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
 	if change != nil {
 		change(cb)
 	}
 	return &Service{
-		Access: w, Git: w, Control: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.APIServiceExport{}).WithObjects(append(more, cb)...)), Log: slog.New(slog.DiscardHandler),
+		Access: w, Git: w, Control: fakeapi.New(fakeapi.Builder().WithStatusSubresource(&v1alpha1.APIServiceExport{}).WithObjects(append(more, cb)...)), Log: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0) },
 	}
 }

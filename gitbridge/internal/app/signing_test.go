@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -23,7 +22,7 @@ func TestWhatIsWrongWithAnIdentityKeepsNothingFromBeingSigned(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.SystemNamespace, Name: v1alpha1.BridgeEncryptionSecret},
 			Data:       map[string][]byte{encryption.SigningKeyEntry: encryption.GenerateSigningKey(), encryption.IdentitiesEntry: []byte(identities)},
 		}
-		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme.Scheme).WithObjects(secret), interceptor.Funcs{
+		c := fakeapi.New(fakeapi.Builder().WithObjects(secret), interceptor.Funcs{
 			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
 				return errors.New("no right")
 			},

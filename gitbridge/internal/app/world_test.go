@@ -17,8 +17,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -27,6 +25,7 @@ import (
 	"gitbind.dev/gitbridge/contract"
 	"gitbind.dev/gitbridge/internal/app"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fakeapi"
 )
 
 // world is a control plane, a Git host, and the bridge between them with no more
@@ -49,12 +48,8 @@ func newWorld(t *testing.T) *world {
 
 func newWorldIn(t *testing.T, e *env.Env) *world {
 	w := &world{T: t, root: t, bridge: &bridge{stop: func() {}}, env: e, host: newHost(t)}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		w.must(add(scheme))
-	}
 	var err error
-	w.admin, err = client.New(w.control().Config(), client.Options{Scheme: scheme})
+	w.admin, err = client.New(w.control().Config(), client.Options{Scheme: fakeapi.Scheme()})
 	w.must(err)
 	return w
 }

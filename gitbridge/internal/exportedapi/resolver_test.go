@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,11 +19,7 @@ import (
 
 func TestBoundAreTheResourcesOfOurExports(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	objects := fakeapi.Builder().WithScheme(scheme)
+	objects := fakeapi.Builder()
 	for namespace, version := range map[string]string{"gb-ours": "v1", "gb-also-ours": "v2", "gb-other": "v3"} {
 		e := &v1alpha1.APIServiceExport{}
 		e.Namespace, e.Name = namespace, "postgresqlinstances.anynines.com"
@@ -49,12 +44,6 @@ func TestBoundAreTheResourcesOfOurExports(t *testing.T) {
 // Claims ask for a definition one by one, and one may be large.
 func TestADefinitionThatCannotBeUsedIsReadOnce(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "nodes.example.org", UID: "u1"}}
 	crd.Spec.Scope = apiextensionsv1.ClusterScoped
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
@@ -62,7 +51,7 @@ func TestADefinitionThatCannotBeUsedIsReadOnce(t *testing.T) {
 	e.Spec.API = v1alpha1.ExportedAPI{Group: "example.org", Version: "v1", Resource: "nodes"}
 	e.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}
 	reads := 0
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(crd, e), interceptor.Funcs{
+	c := fakeapi.New(fakeapi.Builder().WithObjects(crd, e), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			if _, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok {
 				reads++

@@ -4,21 +4,17 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
+	"gitbind.dev/test/fakeapi"
 )
 
 // watched are the members of shard b, and what a bridge is told of ClusterBindings.
 func watched(t *testing.T, joined func(cluster string)) (*Members, *controllertest.FakeInformer) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	all := &informertest.FakeInformers{Scheme: scheme}
+	all := &informertest.FakeInformers{Scheme: fakeapi.Scheme()}
 	m, err := Watch(t.Context(), all, "b", joined)
 	if err != nil {
 		t.Fatal(err)

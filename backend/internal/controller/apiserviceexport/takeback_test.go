@@ -6,8 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/grant"
@@ -17,16 +15,10 @@ import (
 
 // The right to bind comes before the export, which the cache may not know of yet.
 func TestARightToBindGoesWhenTheAPIServerHasNoExport(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw"}}
 	there := export("as")
 	there.Namespace, there.Spec.Template = v1alpha1.TenantNamespace(cb.Name), "a"
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(&there, &rbacv1.ClusterRole{
+	api := fakeapi.New(fakeapi.Builder().WithObjects(&there, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.TenantBindRole(cb.Name)}, Rules: grant.BindRules([]string{"a", "b"}),
 	}))
 	r := &Reconciler{Client: api, Live: api}

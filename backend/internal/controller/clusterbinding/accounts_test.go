@@ -13,8 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,14 +89,8 @@ func (t *tokens) Retain(ctx context.Context, _, agent string, counting func(cont
 func (t *tokens) names(agent string) []string { return slices.Sorted(maps.Keys(t.of[agent])) }
 
 func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
+	api := fakeapi.New(fakeapi.Builder())
 	host := &tokens{of: map[string]map[string]string{}}
 	r := &Reconciler{Client: api, Live: api, Host: host, Accounts: host, Now: func() time.Time { return now }}
 	key := client.ObjectKey{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}
@@ -184,12 +176,8 @@ func TestWhatOpensARepositoryElsewhereFollowsWhatOpensTheBackend(t *testing.T) {
 
 // TestWhatTheHostEndsByItselfIsRenewedInTime has a host whose tokens live for an hour.
 func TestWhatTheHostEndsByItselfIsRenewedInTime(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
+	api := fakeapi.New(fakeapi.Builder())
 	host := &tokens{of: map[string]map[string]string{}, expires: now.Add(time.Hour)}
 	r := &Reconciler{Client: api, Live: api, Host: host, Accounts: host, Now: func() time.Time { return now }}
 	bridge := func(issued int, again time.Duration) credential.Bridge {
@@ -239,14 +227,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	w := &world{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	w.api = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.ClusterBinding{}).WithObjects(cluster()))
+	w.api = fakeapi.New(fakeapi.Builder().WithStatusSubresource(&v1alpha1.ClusterBinding{}).WithObjects(cluster()))
 	w.host = &tokens{of: map[string]map[string]string{}, expires: w.now.Add(time.Hour)}
 	w.Reconciler = &Reconciler{Client: w.api, Live: w.api, Host: w.host, Accounts: w.host, Now: func() time.Time { return w.now }}
 	return w

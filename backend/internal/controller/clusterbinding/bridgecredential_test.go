@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/credential"
@@ -35,15 +33,11 @@ func TestTheBridgesCredentialIsReplacedInTimeAndWhenAskedFor(t *testing.T) {
 		"none": {nil, false, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			if err := clientgoscheme.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gb-k3x9d2abqw", Name: v1alpha1.BridgeSecret}, Data: c.data}
 			if c.asked {
 				s.Annotations = map[string]string{v1alpha1.RotateAnnotation: "yes", "other": "kept"}
 			}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(s))
+			api := fakeapi.New(fakeapi.Builder().WithObjects(s))
 			r := &Reconciler{Client: api, Live: api, Host: &tokens{}, Now: func() time.Time { return now }}
 			if err := r.bridgeCredential(t.Context(), cluster()); err != nil {
 				t.Fatal(err)

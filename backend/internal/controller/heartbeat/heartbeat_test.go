@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/backend/internal/credential"
@@ -22,12 +20,6 @@ import (
 // What the metric says of a cluster goes with its ClusterBinding: nobody could end the alert.
 func TestTheMetricSaysWhichKonnectorsAreThere(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	heard := map[string]time.Time{"there": now, "away": now, "expired": now, "left": now}
 	var all []client.Object
@@ -40,7 +32,7 @@ func TestTheMetricSaysWhichKonnectorsAreThere(t *testing.T) {
 		all = append(all, s)
 	}
 	numbers := prometheus.NewRegistry()
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(all...))
+	c := fakeapi.New(fakeapi.Builder().WithObjects(all...).WithStatusSubresource(all...))
 	h, err := New(c, c, func(cluster string) time.Time { return heard[cluster] }, func(string, bool) bool { return false }, numbers)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -40,11 +39,7 @@ func (m missing) State(ctx context.Context, namespace, name string) (held, exist
 // newClient is one of an API server that has clusters.
 func newClient(t *testing.T, clusters ...client.Object) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(clusters...).WithStatusSubresource(clusters...))
+	return fakeapi.New(fakeapi.Builder().WithObjects(clusters...).WithStatusSubresource(clusters...))
 }
 
 // newShards are those of a backend that was just started.

@@ -53,16 +53,12 @@ func (c *counted) Get(ctx context.Context, key client.ObjectKey, o client.Object
 
 // At a start, each export is looked at before its repository is followed, and again then.
 func TestAnExportThatWasPublishedIsNotReadBeforeItsRepositoryIsFollowed(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	for name, want := range map[string]int{"published": 0, "new": 1} {
 		e := &v1alpha1.APIServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "gb-a", Name: name}}
 		if name == "published" {
 			meta.SetStatusCondition(&e.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPublished, Status: metav1.ConditionTrue, Reason: "Published"})
 		}
-		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(e).WithStatusSubresource(e))
+		c := fakeapi.New(fakeapi.Builder().WithObjects(e).WithStatusSubresource(e))
 		server := &counted{Reader: c}
 		r := &Reconciler{
 			Client: c, Server: server, Exports: granted{}, Sessions: &session.Registry{}, IsOurs: func(string) bool { return true },
@@ -96,12 +92,8 @@ type fixture struct {
 }
 
 func start(t *testing.T) *fixture {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	e := &v1alpha1.APIServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "gb-a", Name: "caches.example.org"}}
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(e).WithStatusSubresource(e))
+	c := fakeapi.New(fakeapi.Builder().WithObjects(e).WithStatusSubresource(e))
 	f := &fixture{T: t, key: client.ObjectKeyFromObject(e), remote: memstore.New()}
 	f.api = exportedapi.API{Access: decision.Granted, Definition: &exportedapi.Definition{
 		Binding: e.Name, Version: "1", Snapshot: &runtime.RawExtension{Raw: []byte(`{"kind":"CustomResourceDefinition"}`)},

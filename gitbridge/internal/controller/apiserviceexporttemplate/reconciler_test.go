@@ -16,13 +16,9 @@ import (
 
 // Bridges of all shards judge each template, at times of their own.
 func TestBridgesOfManyShardsJudgeATemplateOnce(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	template := &v1alpha1.APIServiceExportTemplate{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.net"}}
 	template.Spec.Transform = &v1alpha1.Transform{}
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(template).WithStatusSubresource(template))
+	c := fakeapi.New(fakeapi.Builder().WithObjects(template).WithStatusSubresource(template))
 	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	version := ""
 	for range 3 {

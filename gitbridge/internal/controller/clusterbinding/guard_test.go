@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -25,11 +23,7 @@ func TestABridgeWithoutItsLeasePushesNothing(t *testing.T) {
 	const id, namespace = "k3x9d2abqw", "gb-k3x9d2abqw"
 	host := githost.New(t)
 	host.Create(id, "secret")
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(&corev1.Secret{
+	api := fakeapi.New(fakeapi.Builder().WithObjects(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.BridgeSecret},
 		Data:       map[string][]byte{"username": []byte("bridge"), "password": []byte("secret")},
 	}))
@@ -63,7 +57,7 @@ func TestTheBridgesCredentialIsShownOnlyToTheHostOfItsRepository(t *testing.T) {
 	host := githost.New(t)
 	host.Create(id, "secret")
 	for at, missing := range map[string]bool{"": false, host.URL(id): false, "https://next.example.com/" + id: true} {
-		api := fakeapi.New(fakeapi.Builder().WithScheme(clientgoscheme.Scheme).WithObjects(&corev1.Secret{
+		api := fakeapi.New(fakeapi.Builder().WithObjects(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1alpha1.BridgeSecret},
 			Data:       map[string][]byte{"username": []byte("bridge"), "password": []byte("secret"), v1alpha1.RepositoryURLKey: []byte(at)},
 		}))

@@ -33,13 +33,9 @@ func checkpoint(accepted string, sequence int64) session.Checkpoint {
 // plane is an API server with one ClusterBinding. Before is called before each
 // write of status.
 func plane(t *testing.T, before func() error) (client.Client, *v1alpha1.ClusterBinding) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	b := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw", UID: "u1"}}
 	b.Status.Bridge = &v1alpha1.BridgeStatus{Shard: v1alpha1.DefaultShard}
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(b).WithStatusSubresource(b), interceptor.Funcs{
+	c := fakeapi.New(fakeapi.Builder().WithObjects(b).WithStatusSubresource(b), interceptor.Funcs{
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 			if before != nil {
 				if err := before(); err != nil {

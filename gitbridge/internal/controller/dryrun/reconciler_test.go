@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,11 +43,7 @@ type fixture struct {
 func start(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{T: t, now: time.Unix(1_800_000_000, 0), try: func(session.Proposed) session.Trial { return session.Trial{} }}
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.DryRun{}))
+	c := fakeapi.New(fakeapi.Builder().WithStatusSubresource(&v1alpha1.DryRun{}))
 	remote := memstore.New()
 	if _, err := remote.Branch("main").Update(t.Context(), store.Edit{Author: store.Signature{Name: "a", Email: "a@example.org"}, Subject: "begin", Apply: func(tree *store.Tree) error {
 		return tree.Write("README.md", []byte("x"))

@@ -15,11 +15,8 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +26,7 @@ import (
 	"gitbind.dev/policies/attribution"
 	"gitbind.dev/policies/bound"
 	"gitbind.dev/test/env"
+	"gitbind.dev/test/fakeapi"
 )
 
 // cluster is the app cluster of all tests here, with everything in it that
@@ -78,14 +76,8 @@ func (c *cluster) install(ctx context.Context) error {
 	app := c.env.Cluster(env.App)
 	c.admin = app.Config()
 	c.admin.Wrap(whileKindsAreUnknown)
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return err
-		}
-	}
 	var err error
-	if c.client, err = client.New(c.admin, client.Options{Scheme: scheme}); err != nil {
+	if c.client, err = client.New(c.admin, client.Options{Scheme: fakeapi.Scheme()}); err != nil {
 		return err
 	}
 	if err = app.Apply(ctx, "kustomize/processes/konnector"); err != nil {
@@ -112,7 +104,7 @@ func (c *cluster) install(ctx context.Context) error {
 	}
 	config.QPS = -1
 	config.Wrap(whileKindsAreUnknown)
-	if c.alice, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	if c.alice, err = client.New(config, client.Options{Scheme: fakeapi.Scheme()}); err != nil {
 		return err
 	}
 	if err := c.client.Create(ctx, &rbacv1.ClusterRoleBinding{

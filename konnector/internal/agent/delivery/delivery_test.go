@@ -16,12 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -61,12 +59,7 @@ func newWorld(t *testing.T, intercept interceptor.Funcs, there ...*corev1.Secret
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The client writes to its scheme; the one that it has by default is that of all.
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	b := fakeapi.Builder().WithScheme(scheme)
+	b := fakeapi.Builder()
 	for _, s := range there {
 		if s != nil {
 			b = b.WithObjects(s)

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -236,13 +235,9 @@ func TestAnApprovalLeavesAnEarlierOneThatWaits(t *testing.T) {
 // before it.
 func TestTwoApprovalsAtTheSameTimeBothCount(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	cb := &v1alpha1.ClusterBinding{ObjectMeta: metav1.ObjectMeta{Name: "k3x9d2abqw"}}
 	others := 3
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(cb), interceptor.Funcs{
+	api := fakeapi.New(fakeapi.Builder().WithObjects(cb), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if others--; others >= 0 {
 				var now v1alpha1.ClusterBinding
@@ -273,14 +268,10 @@ func TestTwoApprovalsAtTheSameTimeBothCount(t *testing.T) {
 
 func TestAnEarlierApprovalIsWithdrawnThoughTheStatusIsWritten(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	connection := &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "prod", Annotations: map[string]string{v1alpha1.ApproveMainAnnotation: hash}}}
 	connection.Status.Approved = &v1alpha1.Approvals{Main: hash}
 	ctx, cancel := context.WithCancel(t.Context())
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(connection).WithStatusSubresource(connection), interceptor.Funcs{
+	api := fakeapi.New(fakeapi.Builder().WithObjects(connection).WithStatusSubresource(connection), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			defer cancel() // No konnector will act on it.
 			var now v1alpha1.Connection
@@ -307,13 +298,9 @@ func TestAnEarlierApprovalIsWithdrawnThoughTheStatusIsWritten(t *testing.T) {
 
 func TestAControlPlaneWithoutClustersHasAnEmptyList(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	var out bytes.Buffer
 	in := Input{Format: output.JSON}
-	in.Cluster = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithScheme(scheme))}
+	in.Cluster = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder())}
 	in.Terminal = terminal.Open(nil, &out)
 	if err := Do(t.Context(), in); err != nil || strings.Join(strings.Fields(out.String()), "") != `{"holders":[]}` {
 		t.Errorf("got %s, %v", out.String(), err)

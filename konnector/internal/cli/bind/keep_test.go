@@ -3,11 +3,9 @@ package bind
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,10 +24,6 @@ import (
 // An API that is bound again soon after it was unbound: its rights are there, and
 // the garbage collector has yet to take them.
 func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := rbacv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	owner := func(kind string) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: "x", UID: "u0"}
 	}
@@ -37,7 +31,7 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 	for what, taken := range map[string]bool{"it is there": false, "it is taken meanwhile": true} {
 		before := konnectorRole(postgresql)
 		before.OwnerReferences = []metav1.OwnerReference{owner("APIServiceBinding"), owner("Another")}
-		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(before), interceptor.Funcs{
+		c := fakeapi.New(fakeapi.Builder().WithObjects(before), interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 				if unknown {
 					unknown = false
@@ -76,10 +70,6 @@ func TestWhatIsBoundAgainDoesNotGoWithWhatWasBefore(t *testing.T) {
 
 // An unbinding does not end without the konnector's rights, which it takes back at its end.
 func TestWhatIsBeingUnboundIsNotBoundAndHasItsRights(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	for _, dryRun := range []bool{false, true} {
 		going := &v1alpha1.APIServiceBinding{
 			ObjectMeta: metav1.ObjectMeta{
@@ -93,7 +83,7 @@ func TestWhatIsBeingUnboundIsNotBoundAndHasItsRights(t *testing.T) {
 		// The garbage collector would take what it owns before it is gone, if it is deleted in the foreground.
 		given := konnectorRole(postgresql)
 		given.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "APIServiceBinding", Name: going.Name, UID: going.UID}}
-		c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(going, crd, given))
+		c := fakeapi.New(fakeapi.Builder().WithObjects(going, crd, given))
 		var out bytes.Buffer
 		in := Input{DryRun: dryRun, Call: command.Call{Terminal: &terminal.Terminal{Out: &out}}}
 		in.Cluster = &appcluster.Cluster{WithWatch: c}

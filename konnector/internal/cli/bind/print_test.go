@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-
 	"gitbind.dev/gitbridge/api/restapi"
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
@@ -18,16 +15,10 @@ import (
 // Kubernetes before 1.36 has no MutatingAdmissionPolicyBinding: kubectl apply would end with an error there.
 func TestWhatAClusterHasNoKindOfIsNotPrinted(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for lacks, want := range map[string]bool{"MutatingAdmissionPolicy": false, "none": true} {
 		var out, notes bytes.Buffer
 		b := binder{connection: &v1alpha1.Connection{}}
-		b.Cluster = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithRESTMapper(fakeapi.MapperWithout(scheme, lacks)))}
+		b.Cluster = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithRESTMapper(fakeapi.MapperWithout(lacks)))}
 		b.DryRun, b.Terminal, b.Notes = true, terminal.Open(nil, &out), &notes
 		offer := restapi.Offer{Name: "postgresql", API: postgresql}
 		if err := b.preview(t.Context(), offer); err != nil {

@@ -2,7 +2,6 @@ package connect
 
 import (
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
@@ -32,12 +29,8 @@ func TestAMoveToAnotherURLTrustsWhatTheConnectionDoes(t *testing.T) {
 	backend.Config.ErrorLog = log.New(io.Discard, "", 0)
 	backend.StartTLS()
 	defer backend.Close()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: backend.Certificate().Raw})
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(&v1alpha1.Connection{
+	api := fakeapi.New(fakeapi.Builder().WithObjects(&v1alpha1.Connection{
 		ObjectMeta: metav1.ObjectMeta{Name: "prod"},
 		Spec:       v1alpha1.ConnectionSpec{BackendURL: "https://old.example.com", ClusterID: "k3x9d2abqwzr4t6m", CABundle: ca},
 	}))

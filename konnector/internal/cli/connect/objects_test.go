@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -22,7 +21,7 @@ import (
 // them there: after a move to the embedded host it would show that what opened the old one.
 func TestANewCredentialLeavesNothingOfTheOneBefore(t *testing.T) {
 	applies := 0
-	api := fakeapi.New(fakeapi.Builder().WithScheme(clientgoscheme.Scheme), interceptor.Funcs{
+	api := fakeapi.New(fakeapi.Builder(), interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			applies++
 			return c.Apply(ctx, o, opts...)

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
@@ -18,18 +16,12 @@ import (
 // Kubernetes before 1.36 has no MutatingAdmissionPolicy: kubectl apply would end with an error there.
 func TestWhatAClusterHasNoKindOfIsNotPrinted(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for lacks, want := range map[string]bool{"MutatingAdmissionPolicy": false, "none": true} {
 		var out, notes bytes.Buffer
 		before := &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 		before.Spec.SecretRef.Name = "gitbind-default"
 		c := connecting{before: before}
-		c.Cluster = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithRESTMapper(fakeapi.MapperWithout(scheme, lacks)))}
+		c.Cluster = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithRESTMapper(fakeapi.MapperWithout(lacks)))}
 		c.Name, c.Terminal, c.Notes = "default", terminal.Open(nil, &out), &notes
 		if err := c.print(t.Context()); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package connect
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -67,10 +65,6 @@ func TestAKonnectorThatWasReadyBeforeMustUseTheNewCredential(t *testing.T) {
 // The one of before takes up the new credential.
 func TestAKonnectorThatIsNotRolledOutIsNotConnected(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
 	const rolledOut, image = "  deployment/konnector in gitbind-system rolled out\n", "registry.example.com/gitbind-konnector:v2"
 	const says = "The cluster is connected, and the konnector before it goes on until pods of the image " + image + " start. See: kubectl describe pods -n gitbind-system"
@@ -103,7 +97,7 @@ func TestAKonnectorThatIsNotRolledOutIsNotConnected(t *testing.T) {
 			connection.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Connected"}}
 			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: "konnector"}}
 			deployment.Spec.Template.Spec.Containers = []corev1.Container{{Image: image}}
-			b := fakeapi.Builder().WithScheme(scheme).WithIndex(connection, metav1.ObjectNameField, byName).WithIndex(deployment, metav1.ObjectNameField, byName).WithObjects(connection)
+			b := fakeapi.Builder().WithIndex(connection, metav1.ObjectNameField, byName).WithIndex(deployment, metav1.ObjectNameField, byName).WithObjects(connection)
 			if c.status != nil {
 				deployment.Status = *c.status
 				b = b.WithObjects(deployment)

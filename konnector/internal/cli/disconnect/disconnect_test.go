@@ -10,8 +10,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -23,7 +21,7 @@ import (
 // What is bound through a Connection that is gone would lose its kind, and its
 // claims with it.
 func TestNotAllGoesWhileAnythingIsBound(t *testing.T) {
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(
+	c := fakeapi.New(fakeapi.Builder().WithObjects(
 		&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "here"}},
 		&v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: "databases.example.com"}, Spec: v1alpha1.APIServiceBindingSpec{Connection: "gone"}},
 	))
@@ -70,7 +68,7 @@ func TestTheNamespaceStaysForWhatConnectDidNotPutIntoIt(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appcluster.SystemNamespace}}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(ns))
+			api := fakeapi.New(fakeapi.Builder().WithObjects(ns))
 			for _, o := range c.objects {
 				if err := api.Create(t.Context(), o.DeepCopyObject().(client.Object)); err != nil {
 					t.Fatal(err)
@@ -106,7 +104,7 @@ func TestInterruptedTheSameCommandGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "default"} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: appcluster.SystemNamespace}}
-		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(ns))
+		api := fakeapi.New(fakeapi.Builder().WithObjects(ns))
 		in := Input{Name: name, All: true, Yes: true}
 		in.Cluster, in.Terminal = &appcluster.Cluster{WithWatch: api}, terminal.Open(nil, &bytes.Buffer{})
 		if err := Do(t.Context(), in); err != nil {
@@ -146,7 +144,7 @@ func TestNothingGoesIfAnAPIIsBoundBeforeTheAnswer(t *testing.T) {
 				there = append(there, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}},
 					&v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.ConnectionSpec{SecretRef: secret}})
 			}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme(t)).WithObjects(there...))
+			api := fakeapi.New(fakeapi.Builder().WithObjects(there...))
 			in := Input{All: c.all}
 			in.Cluster = &appcluster.Cluster{WithWatch: api}
 			in.Terminal = terminal.Open(answer(func() error {
@@ -165,15 +163,4 @@ func TestNothingGoesIfAnAPIIsBoundBeforeTheAnswer(t *testing.T) {
 			}
 		})
 	}
-}
-
-func scheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return scheme
 }

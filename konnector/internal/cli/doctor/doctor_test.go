@@ -15,7 +15,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/store"
@@ -102,7 +101,7 @@ func TestARepositoryOverSSHIsReadWithTheKeyOfTheSecret(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}
 	look := func(data map[string][]byte) (inSecret, inUse Finding) {
 		secret.Data = data
-		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme.Scheme).WithObjects(secret))
+		api := fakeapi.New(fakeapi.Builder().WithObjects(secret))
 		c := &connection{
 			patient:    &patient{Input: Input{HTTP: http.DefaultClient, Call: command.Call{Now: time.Now}}, cluster: &appcluster.Cluster{WithWatch: api}},
 			Connection: v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{RepositoryURL: url, SecretRef: ref}},
@@ -146,7 +145,7 @@ func TestAKonnectorThatIsNotRolledOut(t *testing.T) {
 	} {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: appcluster.SystemNamespace, Name: "konnector"}, Status: c.status}
 		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Image: "registry.example.com/gitbind-konnector:v2"}}
-		api := fakeapi.New(fakeapi.Builder().WithScheme(scheme.Scheme).WithObjects(lease, deployment))
+		api := fakeapi.New(fakeapi.Builder().WithObjects(lease, deployment))
 		p := &patient{Input: Input{Call: command.Call{Now: func() time.Time { return now }}}, cluster: &appcluster.Cluster{WithWatch: api}}
 		if diff := cmp.Diff(c.want, p.konnector(t.Context())); diff != "" {
 			t.Errorf("%s: (-want +got) %s", c.what, diff)

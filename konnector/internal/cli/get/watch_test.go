@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,12 +26,9 @@ import (
 func TestClaimsAreFollowedWhereTheyMayBeListed(t *testing.T) {
 	t.Parallel()
 	archive := schema.GroupVersionKind{Group: "example.net", Version: "v1", Kind: "Archive"}
-	scheme := runtime.NewScheme()
+	scheme := fakeapi.Scheme()
 	scheme.AddKnownTypeWithName(archive, &unstructured.Unstructured{})
 	scheme.AddKnownTypeWithName(archive.GroupVersion().WithKind("ArchiveList"), &unstructured.UnstructuredList{})
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(archive, meta.RESTScopeNamespace)
 	const own = "team-a"

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -58,12 +57,8 @@ func TestAnInterruptionDoesNotLoseTheNewCredential(t *testing.T) {
 				fmt.Fprint(w, `{"username":"konnector","password":"new"}`)
 			}))
 			defer backend.Close()
-			scheme := runtime.NewScheme()
-			if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-				t.Fatal(err)
-			}
 			ref := v1alpha1.SecretReference{Namespace: appcluster.SystemNamespace, Name: "gitbind-prod"}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(&v1alpha1.Connection{
+			api := fakeapi.New(fakeapi.Builder().WithObjects(&v1alpha1.Connection{
 				ObjectMeta: metav1.ObjectMeta{Name: "prod"},
 				Spec:       v1alpha1.ConnectionSpec{BackendURL: backend.URL, ClusterID: "k3x9d2abqwzr4t6m", SecretRef: ref},
 			}), interceptor.Funcs{

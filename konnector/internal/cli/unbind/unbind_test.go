@@ -8,7 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -118,11 +117,7 @@ func TestL2_OnlyWhatWasShownIsUnbound(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
-			scheme := runtime.NewScheme()
-			if err := v1alpha1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.APIServiceBinding{}))
+			api := fakeapi.New(fakeapi.Builder().WithStatusSubresource(&v1alpha1.APIServiceBinding{}))
 			b := bound("databases.example.com", "database")
 			b.Finalizers, b.Spec.DeletionPolicy = []string{v1alpha1.BindingFinalizer}, c.shown
 			if c.what == "it is another binding" {

@@ -2,17 +2,13 @@ package version
 
 import (
 	"bytes"
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/cli/appcluster"
 	"gitbind.dev/konnector/internal/cli/output"
 	"gitbind.dev/konnector/internal/cli/terminal"
@@ -21,10 +17,6 @@ import (
 
 func TestAKonnectorThatIsBeingRolledOut(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		updated, available int32
 		format             output.Format
@@ -52,7 +44,7 @@ func TestAKonnectorThatIsBeingRolledOut(t *testing.T) {
 		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Image: "gitbind-konnector:v2"}}
 		var got bytes.Buffer
 		in := Input{Client: "v2", Format: c.format}
-		in.Cluster, in.Terminal = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(deployment))}, terminal.Open(nil, &got)
+		in.Cluster, in.Terminal = &appcluster.Cluster{WithWatch: fakeapi.New(fakeapi.Builder().WithObjects(deployment))}, terminal.Open(nil, &got)
 		if err := Do(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -47,11 +46,7 @@ func TestL2_OnlyAPersonsDeleteApprovesRemovals(t *testing.T) {
 			b := &v1alpha1.APIServiceBinding{ObjectMeta: metav1.ObjectMeta{Name: binding, DeletionTimestamp: &metav1.Time{Time: deleted}}}
 			l := &look{binding: b, file: &store.Entry{}}
 			tc.change(&crd.ObjectMeta, b, l)
-			scheme := runtime.NewScheme()
-			if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
-			r := &Reconciler{Live: fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(crd))}
+			r := &Reconciler{Live: fakeapi.New(fakeapi.Builder().WithObjects(crd))}
 			if got, err := r.deletedByPerson(t.Context(), l); err != nil || got != tc.want {
 				t.Errorf("got %v, %v", got, err)
 			}

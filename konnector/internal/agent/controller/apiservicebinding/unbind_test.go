@@ -10,14 +10,12 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,13 +66,7 @@ func newWorld(t *testing.T) *world {
 		Save: func(context.Context, repository.Checkpoint) error { return nil },
 	})
 	t.Cleanup(func() { pool.Close("default") })
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, apiextensionsv1.AddToScheme, rbacv1.AddToScheme, admissionv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(w.binding).WithObjects(w.binding, w.crd), interceptor.Funcs{
+	c := fakeapi.New(fakeapi.Builder().WithStatusSubresource(w.binding).WithObjects(w.binding, w.crd), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			page, ok := list.(*metav1.PartialObjectMetadataList)
 			if !ok {

@@ -30,7 +30,7 @@ func TestWhatAnObjectEndsWith(t *testing.T) {
 		{name: "left behind, and deleted by a person in another one", created: 2, deleted: 4, born: 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			server := fakeapi.Builder().WithScheme(ownScheme(t))
+			server := fakeapi.Builder()
 			if tc.born > 0 {
 				server.WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a", CreationTimestamp: second(tc.born)}})
 			}

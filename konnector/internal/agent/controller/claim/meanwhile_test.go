@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,11 +63,7 @@ func newGitWorld(t *testing.T) *gitWorld {
 	w.look.facts.Removal = &guard.Verdict{Passing: []breaker.Removal{{Path: key.Path(), At: time.Now()}}}
 	w.look.object.SetFinalizers([]string{v1alpha1.Finalizer})
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": key.Namespace}}}
-	scheme := runtime.NewScheme()
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	w.server = fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(w.look.object, namespace, postgresql()).WithStatusSubresource(w.look.object), interceptor.Funcs{
+	w.server = fakeapi.New(fakeapi.Builder().WithObjects(w.look.object, namespace, postgresql()).WithStatusSubresource(w.look.object), interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			var all client.UpdateOptions
 			if all.ApplyOptions(opts); len(all.DryRun) > 0 {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -373,11 +372,7 @@ func TestL4_AClaimOfMoreOwnersThanAreLookedAtSaysSo(t *testing.T) {
 	o := w.owned(make([]metav1.OwnerReference, decision.MaxOwners+1)...)
 	o.SetDeletionTimestamp(&metav1.Time{Time: w.now})
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: key.Namespace}}
-	scheme := ownScheme(t)
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	server := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(namespace, postgresql()))
+	server := fakeapi.New(fakeapi.Builder().WithObjects(namespace, postgresql()))
 	r, l := &reconciler{common: &common{owners: w.owners}}, &look{key: key, object: o}
 	for range 2 {
 		if err := r.lookAtEnding(t.Context(), l, input{Reader: server, object: o, cached: true}); !errors.Is(err, errIncomplete) {

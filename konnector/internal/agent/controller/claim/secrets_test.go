@@ -13,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -44,17 +42,6 @@ type secretsWorld struct {
 	said     *contract.SecretList
 }
 
-// ownScheme is for one fake client, which writes to it: the scheme that it has by default
-// is that of all.
-func ownScheme(t *testing.T) *runtime.Scheme {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return scheme
-}
-
 func newSecretsWorld(t *testing.T) *secretsWorld {
 	t.Helper()
 	signer, err := encryption.NewSigner(encryption.GenerateSeed())
@@ -69,7 +56,7 @@ func newSecretsWorld(t *testing.T) *secretsWorld {
 		T:        t, status: remote.Branch("status"), signer: signer, recipients: []string{recipient},
 		opener: &encryption.Opener{Cluster: "k3x9", Keys: []string{signer.Public()}, Identities: ids},
 	}
-	w.server = fakeapi.New(fakeapi.Builder().WithScheme(ownScheme(t)), interceptor.Funcs{
+	w.server = fakeapi.New(fakeapi.Builder(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			w.requests++
 			return c.Create(ctx, o, opts...)

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/test/fakeapi"
@@ -14,11 +13,7 @@ import (
 
 // TestASecretWakesTheConnectionsThatNameIt counts the namespace, too.
 func TestASecretWakesTheConnectionsThatNameIt(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	all := fakeapi.New(fakeapi.Builder().WithScheme(scheme))
+	all := fakeapi.New(fakeapi.Builder())
 	for _, c := range []struct{ name, namespace, secret string }{
 		{"same", "gitbind-system", "s"}, {"elsewhere", "team-a", "s"}, {"another", "gitbind-system", "other"},
 	} {

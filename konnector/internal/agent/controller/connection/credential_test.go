@@ -9,8 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/konnector/internal/agent/repository"
@@ -38,7 +36,7 @@ func TestASecretMustHaveWhatItsConnectionNeeds(t *testing.T) {
 			for key := range strings.FieldsSeq(c.keys) {
 				secret.Data[key] = []byte("x")
 			}
-			r := &Reconciler{Client: fakeapi.New(fakeapi.Builder().WithScheme(clientgoscheme.Scheme).WithObjects(secret)), Namespace: "gitbind-system"}
+			r := &Reconciler{Client: fakeapi.New(fakeapi.Builder().WithObjects(secret)), Namespace: "gitbind-system"}
 			_, problem, err := r.credential(t.Context(), &v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{
 				RepositoryURL: c.repository, BackendURL: c.backend, SecretRef: v1alpha1.SecretReference{Namespace: "gitbind-system", Name: "c"},
 			}})
@@ -93,13 +91,7 @@ func TestACredentialIsShownOnlyToTheHostOfItsRepository(t *testing.T) {
 			if c.within {
 				conn.Spec.BackendURL = host.URL
 			}
-			scheme := runtime.NewScheme()
-			for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-				if err := add(scheme); err != nil {
-					t.Fatal(err)
-				}
-			}
-			api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(secret, conn))
+			api := fakeapi.New(fakeapi.Builder().WithObjects(secret, conn))
 			r := &Reconciler{Client: api, Live: api, Pool: repository.NewPool(), Namespace: "gitbind-system", Now: time.Now}
 			t.Cleanup(func() { r.close(conn.Name) })
 			cred, problem, err := r.credential(t.Context(), conn)

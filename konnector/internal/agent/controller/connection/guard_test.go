@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"gitbind.dev/gitbridge/api/v1alpha1"
@@ -22,12 +21,8 @@ func TestAKonnectorWithoutItsLeasePushesNothing(t *testing.T) {
 	const id = "k3x9d2abqw"
 	host := githost.New(t)
 	host.Create(id, "secret")
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	conn := &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "c1"}, Spec: v1alpha1.ConnectionSpec{RepositoryURL: host.URL(id), ClusterID: id}}
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithObjects(conn))
+	api := fakeapi.New(fakeapi.Builder().WithObjects(conn))
 	options := lease.Default()
 	options.Namespace, options.Name = "gitbind-system", "gitbind-konnector"
 	for name, elect := range map[string]bool{"held": false, "lost": true} {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -28,13 +27,9 @@ func TestARepositoryThatIsOpenedAgainKnowsAllThatWasSaved(t *testing.T) {
 	const id = "k3x9d2abqw"
 	host := githost.New(t)
 	host.Create(id, "secret")
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	conn := &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "c1"}, Spec: v1alpha1.ConnectionSpec{RepositoryURL: host.URL(id), ClusterID: id}}
 	var meanwhile func()
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(conn).WithObjects(conn), interceptor.Funcs{
+	api := fakeapi.New(fakeapi.Builder().WithStatusSubresource(conn).WithObjects(conn), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			err := c.Get(ctx, key, o, opts...)
 			if then := meanwhile; then != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -20,13 +19,9 @@ import (
 
 // A webhook may deny with 409. Removals wait while a checkpoint is saved.
 func TestACheckpointThatIsDeniedIsNotTriedOnAndOn(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	conn := &v1alpha1.Connection{ObjectMeta: metav1.ObjectMeta{Name: "default", UID: "c1"}}
 	writes := 0
-	api := fakeapi.New(fakeapi.Builder().WithScheme(scheme).WithStatusSubresource(conn).WithObjects(conn), interceptor.Funcs{
+	api := fakeapi.New(fakeapi.Builder().WithStatusSubresource(conn).WithObjects(conn), interceptor.Funcs{
 		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
 			writes++
 			return webhookerrors.ToStatusErr("hook.example.org", &metav1.Status{Message: "no", Code: http.StatusConflict})

@@ -264,7 +264,7 @@ func (c connecting) wait(ctx context.Context, credential *restapi.Credential) er
 	if err != nil {
 		return err
 	}
-	return waitRolledOut(ctx, c.Call, max(c.Timeout-time.Since(began), time.Second))
+	return waitRolledOut(ctx, c.Call, max((c.Timeout-time.Since(began)).Round(time.Second), time.Second))
 }
 
 func (c connecting) printNext(connection *v1alpha1.Connection, offers []string) {

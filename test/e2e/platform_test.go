@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -241,18 +242,18 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 		t.Helper()
 		alice.propose(t, "changes/"+name, message, change)
 	}
+	// A review says that the bridge has not answered yet, where that takes longer than a person waits.
+	showsBob := func(words ...string) string {
+		t.Helper()
+		return eventually(t, fmt.Sprintf("Bob is shown the change, with %q", words), func(context.Context) (string, bool) {
+			out, err := review(bob, name)
+			return out, err == nil && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(out, w) })
+		})
+	}
 	merged := func(message string, change func(dir string), words ...string) {
 		t.Helper()
 		propose(message, change)
-		shown := eventually(t, "Bob sees the change", func(context.Context) (string, bool) {
-			out, err := review(bob, name)
-			return out, err == nil
-		})
-		for _, words := range words {
-			if !strings.Contains(shown, words) {
-				t.Errorf("Bob is shown, without %q:\n%s", words, shown)
-			}
-		}
+		shown := showsBob(words...)
 		approve := append([]string{name}, approving(shown)...)
 		if out, err := review(alice, approve...); err == nil || !strings.Contains(out, "you ("+"oidc:"+env.Alice+") have pushed a part of it") {
 			t.Errorf("Alice approves her own: %v %s", err, out)
@@ -272,9 +273,7 @@ func testReviews(t *testing.T, alice, bob *tenant) {
 	// What only the control plane's API server knows is seen before the merge.
 	alice.platformAdmits(t, "reviewed")
 	propose("Make it too large", func(dir string) { write(t, dir, path, manifest("reviewed", medium)) })
-	if out := must(t)(review(bob, name)); !strings.Contains(out, "would be refused") || !strings.Contains(out, "medium is for others") {
-		t.Errorf("of what the platform refuses Bob is shown\n%s", out)
-	}
+	showsBob("would be refused", "medium is for others")
 	must(t)(review(bob, name, "--reject", "-m", "Not that one."))
 	must(t)(alice.Git(ctx, alice.user, alice.clone, "push", "--quiet", "origin", "--delete", "changes/"+name))
 	merged("Make it larger", func(dir string) { write(t, dir, path, manifest("reviewed", small)) },

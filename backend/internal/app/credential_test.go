@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -111,7 +112,16 @@ func (f *fixture) testCredentials(t *testing.T) {
 		}
 		counts("the one before, not used yet", first, true)
 		counts("the first use", next.Password, true)
-		counts("the one before", first, false)
+		// Where that could not be written at once, a later use ends it.
+		eventually(t, "the one before ends with a use of the next one", func() error {
+			if out, err := gitRemote(t, c.RepositoryURL, "konnector", next.Password); err != nil {
+				t.Fatalf("the next one: %v %s", err, out)
+			}
+			if _, err := gitRemote(t, c.RepositoryURL, "konnector", first); err == nil {
+				return errors.New("it counts")
+			}
+			return nil
+		})
 		counts("the second use", next.Password, true)
 		second = next.Password
 	})

@@ -126,7 +126,7 @@ func (f *fixture) run(t *testing.T) {
 			f.t.Logf("the backend's log:\n%s", out.String())
 		}
 	})
-	eventually(t, "the backend is ready", func() error {
+	eventuallyIn(t, patienceAtStart, "the backend is ready", func() error {
 		for _, path := range []string{"/readyz", "/readyz/oidc"} {
 			if status, words := f.healthOf(path); status != http.StatusOK {
 				return fmt.Errorf("%s: %s", path, words)
@@ -181,8 +181,16 @@ func (f *fixture) healthOf(path string) (status int, words string) {
 // patience is how long the backend may take to do what is expected.
 const patience = time.Minute
 
+// patienceAtStart is longer than client-go's caches wait, after some tries, for an API server that was away.
+const patienceAtStart = 4 * time.Minute
+
 // eventually waits for a condition, with a deadline.
 func eventually(t *testing.T, what string, is func() error) {
+	t.Helper()
+	eventuallyIn(t, patience, what, is)
+}
+
+func eventuallyIn(t *testing.T, patience time.Duration, what string, is func() error) {
 	t.Helper()
 	if err := env.Await(patience, is); err != nil {
 		t.Fatalf("%s: not within %s: %v", what, patience, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -253,6 +254,13 @@ func testRestart(w *world, apis apis) {
 			return fmt.Errorf("not yet")
 		}
 		return nil
+	})
+	t.eventually("its API is published, and that is said", func() error {
+		_, err := t.exported(apis.postgresql)
+		if err == nil && !meta.IsStatusConditionTrue(t.export(apis.postgresql).Status.Conditions, v1alpha1.ConditionPublished) {
+			err = errors.New("it is not said")
+		}
+		return err
 	})
 	t.wantObserved()
 	t.wantSynced("Following")

@@ -83,9 +83,13 @@ func TestAQuotaBoundsWhatAClusterHas(test *testing.T) {
 		want := &v1alpha1.QuotaUsage{QuotaHash: hash, Claims: 3, Weight: 3, Namespaces: []v1alpha1.NamespaceUsage{{Name: "team-a", Claims: 2, Weight: 2}, {Name: "team-b", Claims: 1, Weight: 1}}}
 		return differ(want, got)
 	})
-	if e, err := t.exported(api); err != nil || e.Status.Quota != nil {
-		w.Errorf("it is in Git: %+v, %v", e, err)
-	}
+	t.eventually("the export is in Git, without the usage", func() error {
+		e, err := t.exported(api)
+		if err == nil && e.Status.Quota != nil {
+			err = fmt.Errorf("it has %+v", e.Status.Quota)
+		}
+		return err
+	})
 
 	test.Log("one goes, and one that waits comes, before and after a restart")
 	gone := in[0]

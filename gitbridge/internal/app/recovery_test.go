@@ -386,9 +386,12 @@ func TestD23_BridgeMovedClaimFile(t *testing.T) {
 	tn.wantAnswer(paths[2], contract.Held, away)
 	tn.wantUntouched(paths, uids)
 	tn.wantSynced("RemovalsHeld")
-	if n, _ := counted("gitbind_bridge_following", map[string]string{"cluster": tn.id}); n != 1 {
-		t.Errorf("the repository, whose removals wait for a person, is followed: %v", n)
-	}
+	tn.eventually("the repository, whose removals wait for a person, is followed", func() error {
+		if n, _ := counted("gitbind_bridge_following", map[string]string{"cluster": tn.id}); n != 1 {
+			return fmt.Errorf("it says %v", n)
+		}
+		return nil
+	})
 
 	// One is moved back, the others are meant.
 	move(astray, paths[1], manifest(paths[1], plan(1)))

@@ -147,7 +147,7 @@ func TestA11_SecretsTravelEncrypted(test *testing.T) {
 	for e := range snap.List("") {
 		data, err := snap.Read(e.Path)
 		t.must(err)
-		if strings.Contains(string(data), "4711") {
+		if strings.Contains(string(data), password["password"]) {
 			w.Errorf("%s has the value", e.Path)
 		}
 	}

@@ -319,7 +319,12 @@ func TestL4_GarbageCollectedClaimIsHeld(t *testing.T) {
 	own("c0", owner("of-before"))
 	// The garbage collector has to know of the claims' API.
 	w.must(w.env.Cluster(env.App).Rediscover(t.Context()))
-	w.terminates("c0")
+	w.await(patienceAtStart, "c0 terminates", func() error {
+		if u := w.get("c0"); u == nil || u.GetDeletionTimestamp() == nil {
+			return fmt.Errorf("it does not: %v", u)
+		}
+		return nil
+	})
 	w.deleteObject("c1")
 	if m := w.held("OwnerDeleted", "c0", "c1"); !strings.Contains(m, "ownerReferences") {
 		t.Errorf("it does not say why: %s", m)

@@ -318,7 +318,12 @@ func TestC6_DeletingTheClaimRemovesItsSecrets(t *testing.T) {
 	}
 	s.answer("orders", contract.Status{Result: contract.Gone, UID: uid})
 	s.objectGone("orders")
-	s.passwordIs("orders-creds", "")
+	s.await(patienceAtStart, "the Secret is collected", func() error {
+		if secret := s.find("orders-creds"); secret != nil {
+			return fmt.Errorf("it is %v", secret.ObjectMeta)
+		}
+		return nil
+	})
 	if s.find("late") != nil {
 		t.Error("a Secret was delivered to a claim that is being deleted")
 	}

@@ -183,18 +183,19 @@ func (w *world) start() {
 
 // ready waits until claims are worked on, and until the API server lets people make
 // them and, where the attribution policy is bound, says who did: it looks only every few
-// seconds for new schemas that a MutatingAdmissionPolicy needs. An API server that has just begun
-// to serve a kind was seen to send nothing of it for 45 s; the konnector starts over after a minute.
+// seconds for new schemas that a MutatingAdmissionPolicy needs.
 func (w *world) ready() {
 	w.Helper()
-	w.await(2*time.Minute, "binding is Bound", func() error { return w.bindingReason("Bound", new(string)) })
+	w.bindingIs("Bound")
 	w.eventually("the definition has an old date", func() error { return env.Backdate(w.Context(), w.client, w.binding) })
 	policy := attribution.ForBinding(w.group, w.plural)
 	attributed := w.client.Get(w.Context(), client.ObjectKeyFromObject(policy), policy) == nil
+	most := 200 * time.Millisecond
 	w.eventually("claims can be made", func() error {
 		// Until the API server has seen that date, it would wait.
-		ctx, cancel := context.WithTimeout(w.Context(), 200*time.Millisecond)
+		ctx, cancel := context.WithTimeout(w.Context(), most)
 		defer cancel()
+		most = min(2*most, 5*time.Second)
 		o := w.object("attempt", spec("small"))
 		if err := w.alice.Create(ctx, o, client.DryRunAll); err != nil {
 			return err
@@ -206,9 +207,15 @@ func (w *world) ready() {
 	})
 }
 
+// bindingIs waits until a binding is ready, or not, for a reason. An API server that has just begun
+// to serve a kind may send nothing of it for 45 s; the konnector starts over after a minute.
 func (w *world) bindingIs(reason string) (message string) {
 	w.Helper()
-	w.eventually("binding is "+reason, func() error { return w.bindingReason(reason, &message) })
+	most := patience
+	if reason == "Bound" {
+		most = patienceAtStart
+	}
+	w.await(most, "binding is "+reason, func() error { return w.bindingReason(reason, &message) })
 	return message
 }
 
@@ -248,9 +255,13 @@ func hasReason(conditions []metav1.Condition, kind, reason string, message *stri
 
 // eventually looks until there is no error any more. It ends before a poll would
 // do what an event is to do.
+// patience is how long the konnector may take to do what is expected, and patienceAtStart how long
+// it may take where an API server has just begun to serve a kind, or a garbage collector to work.
+const patience, patienceAtStart = 45 * time.Second, 2 * time.Minute
+
 func (w *world) eventually(what string, look func() error) {
 	w.Helper()
-	w.await(45*time.Second, what, look)
+	w.await(patience, what, look)
 }
 
 func (w *world) await(most time.Duration, what string, look func() error) {

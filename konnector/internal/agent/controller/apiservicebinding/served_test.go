@@ -2,6 +2,7 @@ package apiservicebinding
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"gitbind.dev/gitbridge/api/v1alpha1"
 	"gitbind.dev/gitbridge/informers/informerstest"
 	"gitbind.dev/konnector/internal/agent/controller/claim"
+	"gitbind.dev/test/env"
 	"gitbind.dev/test/fakeapi"
 )
 
@@ -94,8 +96,13 @@ func TestObjectsThatTheAPIServerDoesNotSendAreWaitedFor(t *testing.T) {
 				t.Errorf("while nothing is sent: %+v, want %s", c, want)
 			}
 			send()
-			if c := said(); c == nil || c.Reason != "Bound" {
-				t.Errorf("when all is sent: %+v", c)
+			if err := env.Await(time.Minute, func() error {
+				if c := said(); c == nil || c.Reason != "Bound" {
+					return fmt.Errorf("%+v", c)
+				}
+				return nil
+			}); err != nil {
+				t.Errorf("when all is sent: %v", err)
 			}
 		})
 	}
